@@ -1,0 +1,31 @@
+"""Shared by every test: pages are compared with the ones people have read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="write the pages in tests/golden anew, to be read as a diff"
+    )
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """golden("comments/status.md", body): the page is as it was when somebody last read it."""
+
+    def same(name: str, body: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(body, encoding="utf-8")
+        assert path.is_file(), f"no golden page {name}; write it with --update-golden and read it"
+        assert body == path.read_text(encoding="utf-8"), f"{name} changed; --update-golden if that is wanted"
+
+    return same
