@@ -1,0 +1,1 @@
+"""The words of the house: frozen types, no input or output (see docs/design.md, "Words")."""

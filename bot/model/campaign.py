@@ -1,0 +1,204 @@
+"""A campaign as it stands: the fold of its facts."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from bot.model.commands import Optimize
+from bot.model.diagnosis import Diagnosis
+from bot.model.ids import CampaignId, CommitSha, Digest, OrderId, VariantNumber
+from bot.model.measurement import Measurement, Suite, Survey
+from bot.model.people import Actor
+from bot.model.policy import RepoPolicy
+from bot.model.pull import PullSnapshot
+from bot.model.reasons import ReasonCode
+from bot.model.site import KernelSite
+from bot.model.variant import SourceFile, Variant
+from bot.model.verdict import Verdict
+from bot.model.word import Word
+
+
+class Phase(StrEnum):
+    PROFILE = "profile"
+    OPTIMIZE = "optimize"
+    FINALIZE = "finalize"
+
+
+class Checkpoint(StrEnum):
+    PROFILE = "profile"
+    WINNER = "winner"
+    FINAL = "final"
+
+
+class Stage(StrEnum):
+    """Where a campaign is. AWAIT_* hold no runner; CLOSING still has something to say; ENDED owes nothing."""
+
+    NEW = "new"
+    PROFILING = "profiling"
+    AWAIT_PROFILE = "await_profile"
+    OPTIMIZING = "optimizing"
+    AWAIT_WINNER = "await_winner"
+    FINALIZING = "finalizing"
+    AWAIT_FINAL = "await_final"
+    PUSHING = "pushing"
+    CLOSING = "closing"
+    ENDED = "ended"
+
+
+class Outcome(StrEnum):
+    PUSHED = "pushed"
+    REVERTED = "reverted"
+    """There was a winner and it was not applied; the reason code says why."""
+    NOTHING_TO_DO = "nothing_to_do"
+    REJECTED = "rejected"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+class Zone(StrEnum):
+    DECIDE = "decide"
+    MEASURE = "measure"
+    PUBLISH = "publish"
+    PUSH = "push"
+
+
+class Order(Word):
+    """The unit of work handed to a GPU job."""
+
+    id: OrderId
+    campaign: CampaignId
+    phase: Phase
+    winner: VariantNumber | None = None
+    """For FINALIZE: the variant to finish."""
+
+
+class Profile(Word):
+    """What the PROFILE phase found out about the untouched kernel."""
+
+    site: KernelSite
+    suite: Suite
+    sources: tuple[SourceFile, ...]
+    baseline: Measurement
+    survey: tuple[Survey, ...] = ()
+    diagnosis: Diagnosis
+    oracle_differs: tuple[str, ...] = ()
+    """Test, benchmark, conftest and style files that differ between the PR and its target branch."""
+
+
+class Round(Word):
+    """One hypothesis -> one variant -> one verdict."""
+
+    variant: Variant
+    measurement: Measurement | None = None
+    verdict: Verdict | None = None
+
+
+class StopReason(StrEnum):
+    TARGET_MET = "target_met"
+    EFFICIENT = "efficient"
+    BUDGET_SPENT = "budget_spent"
+    STAGNATION = "stagnation"
+    IDEAS_EXHAUSTED = "ideas_exhausted"
+    TOO_MANY_FAILURES = "too_many_failures"
+
+
+class CommandRun(Word):
+    """One command of the target that was run to its end."""
+
+    argv: tuple[str, ...]
+    passed: bool
+    exit_code: int | None
+    """None when the deadline killed it."""
+    seconds: float
+    summary: str
+    """The runner's own last line."""
+    output: str = ""
+    """The end of what it printed, capped."""
+
+
+class Finalization(Word):
+    """The winner in a clean worktree of the pinned head: tests, style, and the text that will be committed."""
+
+    variant: VariantNumber
+    tests: tuple[CommandRun, ...]
+    style: tuple[CommandRun, ...]
+    files: tuple[SourceFile, ...]
+    """After the style check's own fixes, if it made any."""
+
+    @property
+    def passed(self) -> bool:
+        return all(run.passed for run in self.tests) and bool(self.style) and self.style[-1].passed
+
+
+class Answer(Word):
+    """A human's word on a checkpoint, with where it was said so that it can be read again."""
+
+    checkpoint: Checkpoint
+    approved: bool
+    variant: VariantNumber | None = None
+    reason: str = ""
+    actor: Actor
+    via: Literal["comment", "review", "terminal"]
+    source_id: int
+    said_at: str
+
+
+class Ignored(Word):
+    """A fact that changed nothing, and why."""
+
+    fact: str
+    why: str
+
+
+class Campaign(Word):
+    id: CampaignId
+    stage: Stage = Stage.NEW
+    command: Optimize | None = None
+    requester: Actor | None = None
+    comment_id: int = 0
+    requested_at: str = ""
+    pull: PullSnapshot | None = None
+    policy: RepoPolicy = RepoPolicy()
+    order: Order | None = None
+    """The open order, if a GPU job is owed or running."""
+    orders: tuple[OrderId, ...] = ()
+    """Every order ever placed; an id is never used twice."""
+    joined: tuple[tuple[OrderId, Digest], ...] = ()
+    profile: Profile | None = None
+    rounds: tuple[Round, ...] = ()
+    lineage: tuple[VariantNumber, ...] = (0,)
+    """Accepted variants from v0 to the incumbent."""
+    stagnant: int = 0
+    """Passing variants in a row that gained less than 1 % over the best so far."""
+    reviews: int = 0
+    """Stagnation reviews held; the second pair of stagnant variants ends the search."""
+    stopped: StopReason | None = None
+    winner: VariantNumber | None = None
+    finalization: Finalization | None = None
+    answers: tuple[Answer, ...] = ()
+    tries: tuple[tuple[CommitSha, Actor], ...] = ()
+    """Commits people asked to try, in the order they asked."""
+    requested: tuple[str, ...] = ()
+    """Keys of effects that were announced."""
+    done: tuple[tuple[str, str], ...] = ()
+    """Keys of effects that were carried out, with the id or commit each made."""
+    ignored: tuple[Ignored, ...] = ()
+    outcome: Outcome | None = None
+    reason: ReasonCode | None = None
+    detail: str = ""
+    pushed: CommitSha | None = None
+
+    @property
+    def incumbent(self) -> VariantNumber:
+        return self.lineage[-1]
+
+    def round_of(self, number: VariantNumber) -> Round | None:
+        return next((r for r in self.rounds if r.variant.number == number), None)
+
+    def ref_of(self, key: str) -> str | None:
+        """What a finished effect made, or None when it is not finished."""
+        return dict(self.done).get(key)
+
+    def answer_to(self, checkpoint: Checkpoint) -> Answer | None:
+        return next((a for a in reversed(self.answers) if a.checkpoint is checkpoint), None)

@@ -1,0 +1,185 @@
+"""Every fact a campaign can record, in past tense. The journal is a list of these."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from bot.model.campaign import Answer, Finalization, Order, Outcome, Profile, StopReason, Zone
+from bot.model.commands import Optimize
+from bot.model.ids import CampaignId, CommitSha, Digest, OrderId, VariantNumber
+from bot.model.measurement import Measurement
+from bot.model.people import Actor
+from bot.model.policy import RepoPolicy
+from bot.model.pull import PullSnapshot
+from bot.model.reasons import ReasonCode
+from bot.model.variant import Variant
+from bot.model.verdict import Verdict
+from bot.model.word import Word
+
+
+class CampaignRequested(Word):
+    kind: Literal["campaign_requested"] = "campaign_requested"
+    campaign: CampaignId
+    command: Optimize
+    requester: Actor
+    comment_id: int
+    requested_at: str
+    pull: PullSnapshot
+    policy: RepoPolicy
+
+
+class OrderPlaced(Word):
+    kind: Literal["order_placed"] = "order_placed"
+    order: Order
+
+
+class SegmentJoined(Word):
+    """The facts of one GPU job were accepted, once."""
+
+    kind: Literal["segment_joined"] = "segment_joined"
+    order: OrderId
+    digest: Digest
+
+
+class Profiled(Word):
+    kind: Literal["profiled"] = "profiled"
+    order: OrderId
+    profile: Profile
+
+
+class RoundOpened(Word):
+    """The hypothesis and the source, written before anything was measured."""
+
+    kind: Literal["round_opened"] = "round_opened"
+    order: OrderId
+    variant: Variant
+
+
+class VariantMeasured(Word):
+    kind: Literal["variant_measured"] = "variant_measured"
+    order: OrderId
+    number: VariantNumber
+    measurement: Measurement
+
+
+class VariantJudged(Word):
+    kind: Literal["variant_judged"] = "variant_judged"
+    order: OrderId
+    number: VariantNumber
+    verdict: Verdict
+
+
+class SearchEnded(Word):
+    kind: Literal["search_ended"] = "search_ended"
+    order: OrderId
+    why: StopReason
+    note: str = ""
+
+
+class Finalized(Word):
+    kind: Literal["finalized"] = "finalized"
+    order: OrderId
+    finalization: Finalization
+
+
+class OrderFailed(Word):
+    """A GPU job could not do its work; what and why is for the person who reads the answer."""
+
+    kind: Literal["order_failed"] = "order_failed"
+    order: OrderId
+    reason: ReasonCode
+    detail: str
+
+
+class Answered(Word):
+    kind: Literal["answered"] = "answered"
+    answer: Answer
+
+
+class TryRequested(Word):
+    kind: Literal["try_requested"] = "try_requested"
+    commit: CommitSha
+    actor: Actor
+
+
+class Cancelled(Word):
+    kind: Literal["cancelled"] = "cancelled"
+    actor: Actor
+    comment_id: int
+    detail: str = ""
+
+
+class HeadMoved(Word):
+    kind: Literal["head_moved"] = "head_moved"
+    measured: CommitSha
+    now: CommitSha | None
+
+
+class EffectRequested(Word):
+    kind: Literal["effect_requested"] = "effect_requested"
+    key: str
+    zone: Zone
+
+
+class EffectDone(Word):
+    kind: Literal["effect_done"] = "effect_done"
+    key: str
+    zone: Zone
+    ref: str = ""
+
+
+class Pushed(Word):
+    kind: Literal["pushed"] = "pushed"
+    commit: CommitSha
+
+
+class PushRefused(Word):
+    kind: Literal["push_refused"] = "push_refused"
+    reason: ReasonCode
+    detail: str
+
+
+class CampaignClosed(Word):
+    """Everything the campaign had to say was said."""
+
+    kind: Literal["campaign_closed"] = "campaign_closed"
+    outcome: Outcome
+
+
+Fact: TypeAlias = Annotated[
+    CampaignRequested
+    | OrderPlaced
+    | SegmentJoined
+    | Profiled
+    | RoundOpened
+    | VariantMeasured
+    | VariantJudged
+    | SearchEnded
+    | Finalized
+    | OrderFailed
+    | Answered
+    | TryRequested
+    | Cancelled
+    | HeadMoved
+    | EffectRequested
+    | EffectDone
+    | Pushed
+    | PushRefused
+    | CampaignClosed,
+    Field(discriminator="kind"),
+]
+
+MEASURING_FACTS = (Profiled, RoundOpened, VariantMeasured, VariantJudged, SearchEnded, Finalized, OrderFailed)
+"""The only facts a segment from a GPU job may carry."""
+
+
+class JournalLine(Word):
+    """One line of a journal: a fact, when it was written and by whom."""
+
+    schema_version: Literal[1] = 1
+    seq: int = Field(ge=0)
+    at: str
+    zone: Zone
+    fact: Fact

@@ -1,0 +1,178 @@
+"""Cases, launches, and everything that was read off one variant."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+from pydantic import Field
+
+from bot.model.ids import Digest
+from bot.model.word import Word
+
+Direction: TypeAlias = Literal["forward", "backward", "full"]
+TimerKind: TypeAlias = Literal["model", "events", "graph", "kernel_busy", "replay"]
+
+
+class Evidence(StrEnum):
+    MEASURED = "measured"
+    """A GPU timed it."""
+    STATIC = "static"
+    """Compiled and modelled; every such number is called an estimate."""
+
+
+class Case(Word):
+    """One pass x shape x dtype."""
+
+    id: str
+    direction: Direction
+    shape: tuple[tuple[str, int], ...]
+    dtype: Literal["float32", "float16", "bfloat16"]
+    in_place: tuple[str, ...] = ()
+    """Inputs the stock op writes into; restored before every replay."""
+    hidden: bool = False
+    weight: float = 1.0
+
+    def size(self, name: str) -> int:
+        return dict(self.shape)[name]
+
+
+class Suite(Word):
+    """`cases` are scored; `checks` are the smaller ones on which correctness is decided."""
+
+    name: Literal["quick", "full"]
+    cases: tuple[Case, ...]
+    checks: tuple[Case, ...]
+
+
+class Resources(Word):
+    """What one compiled kernel needs, read from its binary."""
+
+    arch: str
+    registers: int
+    spill_bytes: int
+    """Bytes of spill stores plus spill loads a thread."""
+    shared_bytes: int
+    load_bits: int = 0
+    """Widest global load instruction in bits; 0 when none was found."""
+    store_bits: int = 0
+    instructions: int = 0
+    barriers: int = 0
+    uses_fp64: bool = False
+
+
+class Launch(Word):
+    """One kernel launch the recorder saw."""
+
+    kernel: str
+    source_file: str
+    source_digest: Digest | None = None
+    """Digest of the file the kernel's source came from: the proof of what was launched."""
+    grid: tuple[int, int, int]
+    num_warps: int
+    num_stages: int
+    constants: tuple[tuple[str, str], ...] = ()
+    """constexpr arguments, as text."""
+    tensor_bytes: int
+    """Sum of the sizes of the distinct tensors it was handed."""
+    resources: Resources | None = None
+    binary_digest: str = ""
+    """Hash of the disassembly: the same hash means the same program."""
+
+
+class CheckResult(Word):
+    """One correctness case: the variant against the fp64 oracle, next to the baseline's own error."""
+
+    case: str
+    passed: bool
+    worst: str = ""
+    """The output that came closest to its limit or broke it."""
+    margin: float | None = None
+    """error / limit of `worst`; above 1 is wrong. None when it is not a number (NaN, wrong shape)."""
+    detail: str = ""
+
+
+class Timing(Word):
+    """A case's distribution. For STATIC evidence there is one modelled value and no spread."""
+
+    median_us: float = Field(gt=0)
+    low_us: float | None = None
+    high_us: float | None = None
+    samples: int = 0
+    timer: TimerKind
+
+
+class CaseResult(Word):
+    """What one scored case showed. Bytes and launches are facts; `timing` may be a model's."""
+
+    case: str
+    launches: tuple[Launch, ...] = ()
+    minimum_bytes: int = 0
+    """Each distinct input read once, each output written once."""
+    traffic_factor: float = Field(default=1.0, ge=0)
+    """Bytes moved over minimum bytes, counted by the interpreter on a small case."""
+    memory_bytes: int = 0
+    """Peak of what the pass allocates beyond its inputs."""
+    timing: Timing | None = None
+
+
+class Passport(Word):
+    """Whether a variant compiles for an architecture, and what it costs there."""
+
+    arch: str
+    ok: bool
+    kernels: tuple[tuple[str, Resources], ...] = ()
+    error: str = ""
+
+
+class Fault(Word):
+    """Why a variant could not be measured. News about the variant, not a failure of the machine."""
+
+    kind: Literal["import_failed", "crashed", "compile_failed", "compile_timeout", "run_timeout", "memory", "protocol"]
+    detail: str = ""
+
+
+class Runner(Word):
+    """The machine a measurement was made on; numbers of two runners never meet in one ratio."""
+
+    evidence: Evidence
+    arch: str
+    """What was compiled for, e.g. sm_90."""
+    gpu_name: str = ""
+    gpu_uuid: str = ""
+    driver: str = ""
+    python: str = ""
+    torch: str = ""
+    triton: str = ""
+    sandbox: str = ""
+    """Which isolation held the variant's code: bubblewrap, or a weaker one by name."""
+
+
+class Measurement(Word):
+    """All that one variant showed on one runner."""
+
+    runner: Runner
+    source: Digest
+    checks: tuple[CheckResult, ...] = ()
+    cases: tuple[CaseResult, ...] = ()
+    passports: tuple[Passport, ...] = ()
+    fault: Fault | None = None
+    seconds: float = 0.0
+
+
+class Setting(Word):
+    """Launch numbers tried at one launch site without touching the source. None leaves a number as it was."""
+
+    kernel: str
+    num_warps: int | None = None
+    num_stages: int | None = None
+    constants: tuple[tuple[str, int], ...] = ()
+
+
+class Survey(Word):
+    """One candidate setting compiled for one scored case: the raw facts a ranking needs."""
+
+    setting: Setting
+    case: str
+    launches: tuple[Launch, ...] = ()
+    error: str = ""

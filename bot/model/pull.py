@@ -1,0 +1,24 @@
+"""A pull request as GitHub described it at one moment."""
+
+from __future__ import annotations
+
+from bot.model.ids import CommitSha, RefName, RepoName
+from bot.model.people import Actor
+from bot.model.word import Word
+
+
+class PullSnapshot(Word):
+    number: int
+    is_open: bool
+    is_draft: bool
+    author: Actor
+    head_sha: CommitSha
+    head_ref: RefName
+    head_repo: RepoName | None
+    """None when the fork was deleted."""
+    base_ref: RefName
+    base_repo: RepoName
+
+    @property
+    def from_fork(self) -> bool:
+        return self.head_repo != self.base_repo

@@ -1,0 +1,27 @@
+"""Where one kernel lives in its repository, and how that repository checks it."""
+
+from __future__ import annotations
+
+from bot.model.ids import KernelName, RepoPath
+from bot.model.word import Word
+
+
+class KernelSite(Word):
+    kernel: KernelName
+    preset: str
+    """"liger" for the built-in preset, "toml" for a described repository."""
+    source_root: RepoPath
+    """The folder that goes on the import path, e.g. `src`."""
+    module: str
+    """Import name of the op, e.g. `liger_kernel.ops.rms_norm`."""
+    files: tuple[RepoPath, ...]
+    """The files a variant may change; the first holds the op."""
+    test_file: RepoPath
+    benchmark_file: RepoPath
+    test_command: tuple[str, ...]
+    """argv that runs one test file, `{test}` standing for it; run from the repository's root."""
+    style_command: tuple[str, ...]
+    dependent_tests: tuple[RepoPath, ...] = ()
+    """Test files of modules that import a file of this kernel."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Extra variables for the test command, e.g. TRITON_INTERPRET=1 where there is no GPU."""
