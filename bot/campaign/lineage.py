@@ -1,0 +1,46 @@
+"""Who descends from whom: sources, numbers, and the ideas people asked to try."""
+
+from __future__ import annotations
+
+from bot.model.campaign import Campaign
+from bot.model.ids import CommitSha, VariantNumber
+from bot.model.people import Actor
+from bot.model.variant import SourceFile
+from bot.model.verdict import Score
+
+TRY_TECHNIQUE = "try"
+"""Technique of a variant that somebody brought as a commit; its first reference is that commit."""
+
+
+def next_number(campaign: Campaign) -> VariantNumber:
+    """Numbers are never used twice, also not after a rejection."""
+    return len(campaign.rounds) + 1
+
+
+def sources_of(campaign: Campaign, number: VariantNumber) -> tuple[SourceFile, ...]:
+    """The full text of a variant's files; v0 is what the profile read."""
+    if number == 0:
+        return campaign.profile.sources if campaign.profile else ()
+    found = campaign.round_of(number)
+    return found.variant.files if found else ()
+
+
+def score_of(campaign: Campaign, number: VariantNumber) -> Score | None:
+    found = campaign.round_of(number)
+    return found.verdict.score if found and found.verdict else None
+
+
+def accepted(campaign: Campaign) -> tuple[VariantNumber, ...]:
+    """Every variant a human may pick, in the order they were accepted."""
+    return campaign.lineage[1:]
+
+
+def pending_tries(campaign: Campaign) -> tuple[tuple[CommitSha, Actor], ...]:
+    """Commits people asked to try that no round has tried yet."""
+    tried = {
+        reference
+        for played in campaign.rounds
+        if played.variant.hypothesis.technique == TRY_TECHNIQUE
+        for reference in played.variant.hypothesis.references[:1]
+    }
+    return tuple(entry for entry in campaign.tries if entry[0] not in tried)

@@ -1,0 +1,104 @@
+"""When a search ends. Each rule is a function with a name; `why_stop` asks them in order."""
+
+from __future__ import annotations
+
+from bot.campaign.lineage import pending_tries, score_of
+from bot.model.campaign import Campaign, Round, StopReason
+from bot.model.commands import TargetMetric
+from bot.model.measurement import Case
+from bot.model.verdict import Decision, Score, Verdict
+
+MIN_IMPROVEMENT = 0.01
+"""Less than this over the best so far is not progress (L-43, BC-04)."""
+STAGNANT_PAIR = 2
+REVIEWS_BEFORE_STOP = 1
+"""The first stagnant pair is a review with new directions; the next one ends the search (C-09)."""
+FAILURES_IN_A_ROW = 3
+"""Variants in a row that did not run or were wrong: the idea source is broken, not the kernel (C-25)."""
+EFFICIENT_PERCENT = 90.0
+"""A kernel at this share of its roof has nothing left worth a patch (R-23, T2)."""
+
+
+def is_stagnant(verdict: Verdict) -> bool:
+    """A variant that passed every guardrail and still gained less than 1 % (L-44: failures do not count)."""
+    gain = verdict.gain_over_best
+    passed = verdict.decision is not Decision.REJECTED
+    return passed and gain is not None and gain < MIN_IMPROVEMENT
+
+
+def did_not_run(played: Round) -> bool:
+    """Nothing was timed: it crashed, hung or was wrong."""
+    return played.verdict is not None and played.verdict.decision is Decision.REJECTED and played.verdict.score is None
+
+
+def _cases_of(target: TargetMetric, cases: tuple[Case, ...]) -> set[str]:
+    wanted = dict(target.where)
+    return {
+        case.id
+        for case in cases
+        if case.direction == target.direction
+        and all(dict(case.shape).get(name) == size for name, size in wanted.items())
+    }
+
+
+def meets(target: TargetMetric, score: Score, cases: tuple[Case, ...]) -> bool:
+    """Whether every case the target speaks of is inside it. A target that matches no case is never met."""
+    ids = _cases_of(target, cases)
+    scored = [case for case in score.cases if case.case in ids]
+    if not scored:
+        return False
+    if target.below_us is not None:
+        return all(case.after_us < target.below_us for case in scored)
+    return target.speedup is not None and all(case.speedup >= target.speedup for case in scored)
+
+
+def target_met(campaign: Campaign) -> bool:
+    target = campaign.command.target if campaign.command else None
+    score = score_of(campaign, campaign.incumbent)
+    if target is None or score is None or campaign.profile is None:
+        return False
+    return meets(target, score, campaign.profile.suite.cases)
+
+
+def efficient(campaign: Campaign) -> bool:
+    if campaign.incumbent == 0:
+        percent = campaign.profile.diagnosis.roof_percent if campaign.profile else None
+    else:
+        score = score_of(campaign, campaign.incumbent)
+        percent = score.roof_percent if score else None
+    return percent is not None and percent >= EFFICIENT_PERCENT
+
+
+def budget(campaign: Campaign) -> int:
+    asked = campaign.command.max_variants if campaign.command else 0
+    return min(asked, campaign.policy.max_variants)
+
+
+def budget_spent(campaign: Campaign) -> bool:
+    return len(campaign.rounds) >= budget(campaign)
+
+
+def stagnated(campaign: Campaign) -> bool:
+    return campaign.stagnant >= STAGNANT_PAIR and campaign.reviews >= REVIEWS_BEFORE_STOP
+
+
+def too_many_failures(campaign: Campaign) -> bool:
+    last = campaign.rounds[-FAILURES_IN_A_ROW:]
+    return len(last) == FAILURES_IN_A_ROW and all(did_not_run(played) for played in last)
+
+
+def why_stop(campaign: Campaign) -> StopReason | None:
+    """The first rule that ends the search, or None. A person's own idea is tried before any rule but the budget."""
+    if budget_spent(campaign):
+        return StopReason.BUDGET_SPENT
+    if pending_tries(campaign):
+        return None
+    rules = (
+        (target_met, StopReason.TARGET_MET),
+        (efficient, StopReason.EFFICIENT),
+        (stagnated, StopReason.STAGNATION),
+        (too_many_failures, StopReason.TOO_MANY_FAILURES),
+    )
+    if campaign.stopped is not None:
+        return campaign.stopped
+    return next((reason for rule, reason in rules if rule(campaign)), None)
