@@ -1,0 +1,1 @@
+"""What a comment asks for, and whether its author may ask it."""
