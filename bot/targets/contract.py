@@ -1,0 +1,140 @@
+"""kernelwright.toml: what a repository allows, and where its kernels are when it is not laid out like Liger-Kernel.
+
+[policy]
+evidence = "static"
+
+[target]
+preset = "toml"
+
+[target.kernels.rms_norm]
+source = "lib/mykernels/norms/rms.py"
+module = "mykernels.norms.rms"
+source_root = "lib"
+test = "tests/test_rms.py"
+benchmark = "bench/rms.py"
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel, Field, StringConstraints, ValidationError, model_validator
+
+from bot.errors import UserError
+from bot.model.ids import KernelName, RepoPath
+from bot.model.policy import RepoPolicy
+from bot.model.reasons import ReasonCode
+from bot.model.word import Word
+from bot.targets.base import PYTEST, nearest
+from bot.targets.suites import SIZES
+
+CONFIG = "kernelwright.toml"
+MAX_TEXT = 64 * 2**10
+
+Argument = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"\A[^\x00-\x1f\x7f]+\Z")]
+Command = Annotated[tuple[Argument, ...], Field(min_length=1, max_length=50)]
+ModuleName = Annotated[str, StringConstraints(max_length=255, pattern=r"\A[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")]
+
+
+class KernelTable(Word):
+    """One kernel of a repository with a layout of its own."""
+
+    source: RepoPath
+    """The file with the op's autograd function."""
+    module: ModuleName
+    source_root: RepoPath
+    test: RepoPath
+    benchmark: RepoPath
+    files: tuple[RepoPath, ...] = ()
+    """More files that a variant may change."""
+    test_command: Command = PYTEST
+    style_command: Command | None = None
+
+    @model_validator(mode="after")
+    def _agree(self) -> KernelTable:
+        if "{test}" not in self.test_command:
+            raise ValueError("test_command must hold {test}, the place of the test file")
+        if self.source != f"{self.source_root.rstrip('/')}/{self.module.replace('.', '/')}.py":
+            raise ValueError("source must be source_root and then module, as a path")
+        return self
+
+
+class TargetTable(Word):
+    preset: Literal["auto", "liger", "toml"] = "auto"
+    kernels: dict[KernelName, KernelTable] = Field(default={})
+
+    @model_validator(mode="after")
+    def _known(self) -> TargetTable:
+        for kernel in self.kernels:
+            if kernel not in SIZES:
+                raise ValueError(f"no recipe for {kernel!r}; there are recipes for {', '.join(sorted(SIZES))}")
+        if self.preset == "liger" and self.kernels:
+            raise ValueError("preset liger finds its kernels by itself; remove [target.kernels] or the preset")
+        if self.preset == "toml" and not self.kernels:
+            raise ValueError("preset toml needs at least one [target.kernels.<name>]")
+        return self
+
+
+class RepoConfig(Word):
+    policy: RepoPolicy = RepoPolicy()
+    target: TargetTable = TargetTable()
+
+
+def _bad(what: str, hint: str) -> UserError:
+    return UserError(f"{CONFIG}: {what}", hint=hint, reason=ReasonCode.CONFIG_INVALID)
+
+
+def _shown(place: tuple[Any, ...]) -> str:
+    """A key as it was written, fit for a comment."""
+    parts = [re.sub(r"[^\w.-]", "?", str(part), flags=re.ASCII)[:64] for part in place if part != "[key]"]
+    return ".".join(parts) or "the whole file"
+
+
+def _table(kind: type[BaseModel], place: tuple[Any, ...]) -> type[BaseModel]:
+    """The type whose keys stand at a place."""
+    for part in place:
+        field = kind.model_fields.get(str(part))
+        annotation = field.annotation if field else None
+        if get_origin(annotation) is dict:
+            annotation = get_args(annotation)[1]
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            kind = annotation
+    return kind
+
+
+def _explain(error: ValidationError) -> UserError:
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = first["loc"]
+    if first["type"] == "extra_forbidden":
+        allowed = sorted(_table(RepoConfig, place[:-1]).model_fields)
+        hint = f"{nearest(str(place[-1]), allowed)}allowed keys here: {', '.join(allowed)}"
+        return _bad(f"unknown key `{_shown(place)}`", hint)
+    if first["type"] == "missing":
+        return _bad(f"`{_shown(place)}` is missing", "every [target.kernels.<name>] needs it")
+    reason = first["msg"].removeprefix("Value error, ")
+    return _bad(f"`{_shown(place)}`: {reason}", "correct the value, or remove the line to get the default")
+
+
+def read_config(text: str | bytes | None) -> RepoConfig:
+    """The configuration; the defaults when there is no file. Anything not understood is refused, and named."""
+    if text is None:
+        return RepoConfig()
+    if len(text) > MAX_TEXT:
+        raise _bad(f"{len(text)} characters, more than {MAX_TEXT}", "keep it to policy and target")
+    try:
+        found = tomllib.loads(text.decode("utf-8") if isinstance(text, bytes) else text)
+        plain = json.dumps(found, default=str)
+    except UnicodeDecodeError as error:
+        raise _bad("it is not UTF-8", "save it as UTF-8") from error
+    except RecursionError as error:
+        raise _bad("it is nested too deeply", "keep it to policy and target") from error
+    except ValueError as error:  # TOMLDecodeError, and numbers of thousands of digits
+        raise _bad(f"it is not TOML: {ascii(str(error))[1:-1]}", "see https://toml.io") from error
+    try:
+        # By way of JSON, since its strict reading takes a list for a tuple but never "yes" for true.
+        return RepoConfig.model_validate_json(plain, strict=True)
+    except ValidationError as error:
+        raise _explain(error) from error

@@ -1,0 +1,129 @@
+"""The built-in preset: Liger-Kernel, its forks, and the sample. Nothing has to be configured."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+
+from bot.errors import UserError
+from bot.model.measurement import Suite
+from bot.model.reasons import ReasonCode
+from bot.model.site import KernelSite
+from bot.targets.base import PYTEST, SuiteName, Target, environment, incomplete, unknown_kernel
+from bot.targets.contract import CONFIG, RepoConfig
+from bot.targets.dependents import dependent_tests, recipe_of
+from bot.targets.described import DescribedTarget
+from bot.targets.suites import SIZES, suite_of
+from bot.targets.tree import TreeReader, read_text
+
+ROOT = "src"
+TESTS = "test"
+OP = re.compile(r"src/([A-Za-z_]\w*)/ops/([a-z][a-z0-9_]*)\.py", re.ASCII)
+KERNEL = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
+
+
+def test_path(kernel: str) -> str:
+    return f"test/transformers/test_{kernel}.py"
+
+
+def benchmark_path(kernel: str) -> str:
+    return f"benchmark/scripts/benchmark_{kernel}.py"
+
+
+def find_package(tree: TreeReader) -> str | None:
+    """The package below `src` whose `ops` hold kernels with a test or a benchmark; of several, the one with most."""
+    found = Counter(
+        match.group(1)
+        for path in tree.list(ROOT)
+        if (match := OP.fullmatch(path))
+        and (tree.exists(test_path(match.group(2))) or tree.exists(benchmark_path(match.group(2))))
+    )
+    return min(found, key=lambda name: (-found[name], name)) if found else None
+
+
+def _launches(text: str, module: str) -> bool:
+    """Whether a source launches, as `kernel[grid](...)`, a name that it imports from the module."""
+    try:
+        code = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    imports = (node for node in ast.walk(code) if isinstance(node, ast.ImportFrom) and node.module == module)
+    names = {name.asname or name.name for node in imports for name in node.names}
+    calls = (node.func for node in ast.walk(code) if isinstance(node, ast.Call))
+    launched = (call.value for call in calls if isinstance(call, ast.Subscript))
+    return any(isinstance(kernel, ast.Name) and kernel.id in names for kernel in launched)
+
+
+class LigerTarget:
+    preset = "liger"
+
+    def __init__(self, tree: TreeReader, package: str) -> None:
+        self._tree = tree
+        self._ops = f"{ROOT}/{package}/ops"
+        self._module = f"{package}.ops"
+
+    def _needed(self, kernel: str) -> tuple[str, ...]:
+        """The op, its benchmark, its test."""
+        return f"{self._ops}/{kernel}.py", benchmark_path(kernel), test_path(kernel)
+
+    def missing(self, kernel: str) -> tuple[str, ...]:
+        if not KERNEL.fullmatch(kernel):
+            raise unknown_kernel(kernel, self.kernels())
+        return tuple(path for path in self._needed(kernel) if not self._tree.exists(path))
+
+    def kernels(self) -> tuple[str, ...]:
+        return tuple(kernel for kernel in sorted(SIZES) if not self.missing(kernel))
+
+    def _known(self, kernel: str) -> str:
+        """A kernel of which a part is there gets told what is missing; any other, which ones there are."""
+        missing = self.missing(kernel)
+        if kernel in SIZES and missing and len(missing) < len(self._needed(kernel)):
+            raise incomplete(kernel, missing)
+        if kernel not in SIZES or missing:
+            raise unknown_kernel(kernel, self.kernels())
+        return kernel
+
+    def files(self, kernel: str) -> tuple[str, ...]:
+        """The op, and the backend that launches its kernel: in liger-kernel 0.8.5 jsd is two files."""
+        op = f"{self._ops}/{self._known(kernel)}.py"
+        backend = f"{self._ops}/backends/_triton/{kernel}.py"
+        text = read_text(self._tree, backend)
+        return (op, backend) if text is not None and _launches(text, f"{self._module}.{kernel}") else (op,)
+
+    def site(self, kernel: str, *, with_gpu: bool = False) -> KernelSite:
+        files = self.files(kernel)
+        test = test_path(kernel)
+        checkstyle = recipe_of(self._tree, "checkstyle")
+        return KernelSite(
+            kernel=kernel,
+            preset=self.preset,
+            source_root=ROOT,
+            module=f"{self._module}.{kernel}",
+            files=files,
+            test_file=test,
+            benchmark_file=benchmark_path(kernel),
+            test_command=PYTEST,
+            style_command=("{python}", "-m", "ruff", "check", *files) if checkstyle is None else ("make", "checkstyle"),
+            dependent_tests=dependent_tests(self._tree, files, root=ROOT, tests=TESTS, own=test),
+            environment=environment(ROOT, with_gpu),
+        )
+
+    def suite(self, kernel: str, name: SuiteName = "full") -> Suite:
+        return suite_of(self._known(kernel), name)
+
+
+def open_target(tree: TreeReader, config: RepoConfig) -> Target:
+    """The repository as its kernelwright.toml describes it, else as what it looks like."""
+    if config.target.kernels:
+        return DescribedTarget(tree, config.target.kernels)
+    package = find_package(tree)
+    if package is not None:
+        return LigerTarget(tree, package)
+    raise UserError(
+        "this repository is not laid out like Liger-Kernel: no src/<package>/ops/<kernel>.py with a "
+        "test/transformers/test_<kernel>.py or a benchmark/scripts/benchmark_<kernel>.py",
+        hint=f"describe its kernels in {CONFIG} on the default branch, one [target.kernels.<name>] each, with source, "
+        "module, source_root, test and benchmark",
+        reason=ReasonCode.TARGET_NOT_RECOGNISED,
+    )
