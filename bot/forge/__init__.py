@@ -1,0 +1,1 @@
+"""The door to GitHub: events come in, comments and statuses go out."""

@@ -1,0 +1,270 @@
+"""The door to GitHub's REST API. PyGithub may repeat reads alone; a write is repeated by `calls.write`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from github import Auth, Github, GithubRetry
+from github.IssueComment import IssueComment
+from github.NamedUser import NamedUser
+from github.Organization import Organization
+from github.PullRequest import PullRequest
+from github.PullRequestReview import PullRequestReview
+from pydantic import ValidationError
+
+from bot.errors import ForgeError, OperatorError
+from bot.forge.calls import LONGEST_WAIT_S, CallFailed, calling, if_there, write
+from bot.forge.marks import key_of
+from bot.forge.views import CommentView, ReviewView, StatusState
+from bot.model.people import Actor, Role
+from bot.model.pull import PullSnapshot
+from bot.model.reasons import ReasonCode
+
+ACTIONS_BOT = Actor(id=41898282, login="github-actions[bot]", is_bot=True)
+GHOST = Actor(id=10137, login="ghost")
+"""Whom GitHub shows for an account that was deleted."""
+ROLES = {str(role): role for role in Role}
+LONGEST_DESCRIPTION = 140
+READ_ATTEMPTS = 4
+TIMEOUT_S = 30
+
+
+def connect(api_url: str, token: str) -> Github:
+    retry = GithubRetry(
+        total=READ_ATTEMPTS,
+        backoff_factor=0.5,
+        backoff_jitter=0.5,
+        raise_on_status=False,
+        max_rate_limit_wait=LONGEST_WAIT_S,
+        allowed_methods={"GET", "HEAD"},  # a POST sent again after a 502 made two comments
+    )
+    return Github(
+        base_url=api_url,
+        auth=Auth.Token(token),
+        lazy=True,
+        retry=retry,
+        per_page=100,
+        timeout=TIMEOUT_S,
+        user_agent="kernelwright",
+        seconds_between_requests=None,
+        seconds_between_writes=None,
+    )
+
+
+def _when(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _actor(user: NamedUser | Organization | None) -> Actor:
+    if user is None:
+        return GHOST
+    try:
+        return Actor(id=user.id, login=user.login, is_bot=user.type == "Bot")
+    except ValidationError:
+        # A login outside our pattern must not hide a whole conversation. Nobody has this name, so it holds no right.
+        return Actor(id=user.id, login=f"account-{user.id}", is_bot=user.type == "Bot")
+
+
+def _comment(found: IssueComment) -> CommentView:
+    return CommentView(
+        id=found.id,
+        actor=_actor(found.user),
+        body=found.body or "",
+        created_at=_when(found.created_at),
+        updated_at=_when(found.updated_at),
+        url=found.html_url,
+    )
+
+
+def _review(found: PullRequestReview) -> ReviewView:
+    return ReviewView(
+        id=found.id,
+        actor=_actor(found.user),
+        state=found.state,
+        commit_id=found.commit_id or "",
+        submitted_at=_when(found.submitted_at),
+        body=found.body or "",
+    )
+
+
+def _pull(found: PullRequest) -> PullSnapshot:
+    home: Any = found.head.repo  # None when the fork was deleted, whatever PyGithub's types say
+    try:
+        return PullSnapshot(
+            number=found.number,
+            is_open=found.state == "open",
+            is_draft=found.draft,
+            author=_actor(found.user),
+            head_sha=found.head.sha,
+            head_ref=found.head.ref,
+            head_repo=home.full_name if home else None,
+            base_ref=found.base.ref,
+            base_repo=found.base.repo.full_name,
+        )
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ForgeError(
+            f"pull request {found.number}: its {where} is not one we can work with",
+            hint="give the branch a name of letters, digits, dots, dashes and slashes",
+        ) from error
+
+
+class GithubForge:
+    def __init__(self, github: Github, repo: str, own: Actor | str | None, sleep: Callable[[float], None]) -> None:
+        self._github = github
+        self._repo = github.get_repo(repo)
+        self._own = own
+        self._sleep = sleep
+
+    def me(self) -> Actor:
+        """As we were told; else as GitHub says; else GitHub's own bot, for a job's own token may not ask."""
+        if not isinstance(self._own, Actor):
+            self._own = self._ask_who(self._own)
+        return self._own
+
+    def _ask_who(self, login: str | None) -> Actor:
+        try:
+            with calling("asking which account the token belongs to"):
+                return _actor(self._github.get_user(login) if login else self._authenticated())
+        except CallFailed as failure:
+            if failure.status != 403 or login:
+                raise
+            return ACTIONS_BOT
+
+    def _authenticated(self) -> Any:
+        return self._github.get_user().complete()
+
+    def _check_own(self, user: NamedUser | Organization | None) -> None:
+        """What we write must come from whom we take ourselves for, or we would never find it again."""
+        author = _actor(user)
+        if author.id != self.me().id:
+            raise OperatorError(
+                f"the token writes as {author.login} ({author.id}), not as {self.me().login} ({self.me().id})",
+                hint=f"set KERNELWRIGHT_BOT_LOGIN={author.login} and KERNELWRIGHT_BOT_ID={author.id} for this job",
+                reason=ReasonCode.CONFIG_INVALID,
+            )
+
+    # Reading
+
+    def pull(self, number: int) -> PullSnapshot:
+        with calling(f"reading pull request {number}"):
+            return _pull(self._repo.get_pull(number).complete())
+
+    def role(self, login: str) -> Role:
+        def read() -> str:
+            name = self._repo.get_collaborator_role_name(login)
+            # A role of the organisation's own making: the old permission says what it amounts to.
+            return name if name in ROLES else self._repo.get_collaborator_permission(login)
+
+        return ROLES.get(if_there(f"reading the role of {login}", read) or "", Role.NONE)
+
+    def comments(self, number: int) -> tuple[CommentView, ...]:
+        with calling(f"reading the comments of {number}"):
+            return tuple(_comment(found) for found in self._repo.get_issue(number).get_comments())
+
+    def _lazy_comment(self, comment_id: int) -> IssueComment:
+        return self._repo.get_issue(0).get_comment(comment_id)  # the number of the issue is not part of the address
+
+    def comment(self, comment_id: int) -> CommentView | None:
+        lazy = self._lazy_comment(comment_id)
+        return if_there(f"reading comment {comment_id}", lambda: _comment(lazy.complete()))
+
+    def reviews(self, number: int) -> tuple[ReviewView, ...]:
+        with calling(f"reading the reviews of {number}"):
+            found = self._repo.get_pull(number).get_reviews()
+            return tuple(_review(review) for review in found if review.state != "PENDING")
+
+    def changed_files(self, number: int) -> tuple[str, ...]:
+        with calling(f"reading the files of {number}"):
+            files = tuple(self._repo.get_pull(number).get_files())
+        names = (name for file in files for name in (file.previous_filename, file.filename))
+        return tuple(dict.fromkeys(name for name in names if name))
+
+    def pulls_with_head(self, sha: str) -> tuple[int, ...]:
+        """GitHub's list of a commit leaves out pull requests from forks, so the open ones are read after it."""
+        what = f"looking for pull requests at {sha}"
+        near = if_there(what, lambda: tuple(self._repo.get_commit(sha).get_pulls()), absent=(404, 422)) or ()
+        at = [pull for pull in near if pull.state == "open" and pull.head.sha == sha]
+        with calling(what):
+            found = at or [pull for pull in self._repo.get_pulls(state="open") if pull.head.sha == sha]
+        return tuple(sorted(pull.number for pull in found))
+
+    def branch_sha(self, ref: str) -> str | None:
+        name = ref.removeprefix("refs/").removeprefix("heads/")
+        found = if_there(f"reading the branch {name}", self._repo.get_git_ref(f"heads/{name}").complete)
+        return found.object.sha if found else None
+
+    # Writing
+
+    def _posted(self, number: int, key: str) -> int | None:
+        mine = (c for c in self.comments(number) if c.actor.id == self.me().id and key_of(c.body) == key)
+        return next((comment.id for comment in mine), None)
+
+    def post_comment(self, number: int, body: str) -> int:
+        """After a doubtful answer it is repeated only if a marker lets us look for it first."""
+
+        def post() -> int:
+            with calling(f"commenting on {number}"):
+                made = self._repo.get_issue(number).create_comment(body)
+            self._check_own(made.user)
+            return made.id
+
+        key = key_of(body)
+        return write(post, partial(self._posted, number, key) if key else None, self._sleep)
+
+    def edit_comment(self, comment_id: int, body: str) -> None:
+        def edit() -> bool:
+            with calling(f"editing comment {comment_id}"):
+                self._lazy_comment(comment_id).edit(body)
+            return True
+
+        write(edit, lambda: None, self._sleep)
+
+    def react(self, comment_id: int, content: str) -> None:
+        def react() -> bool:
+            with calling(f"reacting to comment {comment_id}"):
+                made = self._lazy_comment(comment_id).create_reaction(content)
+            self._check_own(made.user)
+            return True
+
+        write(react, lambda: None, self._sleep)  # GitHub keeps one of a kind for each account
+
+    def unreact(self, comment_id: int, content: str) -> None:
+        with calling(f"reading the reactions to comment {comment_id}"):
+            found = [r for r in self._lazy_comment(comment_id).get_reactions() if r.content == content]
+        for reaction in found:
+            if _actor(reaction.user).id == self.me().id:
+                write(partial(self._take_back, comment_id, reaction.id), lambda: None, self._sleep)
+
+    def _take_back(self, comment_id: int, reaction_id: int) -> bool:
+        address = f"{self._lazy_comment(comment_id).url}/reactions/{reaction_id}"
+        # PyGithub's own call would swallow every error.
+        delete = partial(self._github.requester.requestJsonAndCheck, "DELETE", address)
+        if_there(f"taking back a reaction to comment {comment_id}", delete)
+        return True
+
+    def _latest_status(self, sha: str, context: str) -> tuple[str, str, str] | None:
+        with calling(f"reading the statuses of {sha}"):
+            found = self._repo.get_commit(sha).get_combined_status().statuses
+        mine = (status for status in found if status.context == context)
+        return next(((s.state, s.description or "", s.target_url or "") for s in mine), None)
+
+    def set_status(self, sha: str, state: StatusState, context: str, description: str, target_url: str = "") -> None:
+        """Nothing is sent when it stands already: GitHub keeps a thousand a commit and context, and no more."""
+        short = description if len(description) <= LONGEST_DESCRIPTION else description[: LONGEST_DESCRIPTION - 1] + "…"
+        address: dict[str, Any] = {"target_url": target_url} if target_url else {}
+
+        def find() -> bool | None:
+            return True if self._latest_status(sha, context) == (state, short, target_url) else None
+
+        def post() -> bool:
+            with calling(f"setting the status of {sha}"):
+                self._repo.get_commit(sha).create_status(state, description=short, context=context, **address)
+            return True
+
+        if not find():
+            write(post, find, self._sleep)
