@@ -1,0 +1,34 @@
+import torch
+from recording import record
+
+from sample_kernels.ops import RMSNormFunction
+
+HIDDEN_SIZE = 4096
+EPS = 1e-6
+
+
+def inputs(rows):
+    x = torch.randn(rows, HIDDEN_SIZE, dtype=torch.bfloat16, device="cuda", requires_grad=True)
+    w = torch.ones(HIDDEN_SIZE, dtype=torch.bfloat16, device="cuda", requires_grad=True)
+    return x, w
+
+
+def sample(rows):
+    x, w = inputs(rows)
+    return lambda: RMSNormFunction.apply(x, w, EPS), [x, w]
+
+
+def torch_eager(rows):
+    x, w = inputs(rows)
+    return lambda: torch.nn.functional.rms_norm(x, (HIDDEN_SIZE,), w, EPS), [x, w]
+
+
+if __name__ == "__main__":
+    record(
+        "rms_norm",
+        {"sample": sample, "torch": torch_eager},
+        x_name="T",
+        x_label="token length",
+        x_values=[1024, 2048, 4096, 8192],
+        config={"hidden_size": HIDDEN_SIZE, "dtype": "bfloat16", "eps": EPS},
+    )
