@@ -53,8 +53,9 @@ def _human(ask: Ask) -> Refusal | None:
 def _writer(ask: Ask) -> Refusal | None:
     if ask.standing.role.may_write:
         return None
-    line = spoken(ask.command) if isinstance(ask.command, Optimize) else f"/optimize {ask.command.verb}"
-    return refusals.no_role(ask.command.verb, ask.actor, ask.standing.role, line)
+    if isinstance(ask.command, Optimize):
+        return refusals.no_role(ask.command.kernel, ask.standing.role, spoken(ask.command))
+    return refusals.no_role(ask.command.verb, ask.standing.role, f"/optimize {ask.command.verb}")
 
 
 def _writer_or_requester(ask: Ask) -> Refusal | None:

@@ -37,11 +37,12 @@ def bot(actor: Actor) -> Refusal:
     )
 
 
-def no_role(verb: str, actor: Actor, role: Role, line: str) -> Refusal:
+def no_role(name: str, role: Role, line: str) -> Refusal:
+    """`name` is the verb, or the kernel that was asked for."""
     held = "none: you are not listed as a collaborator" if role is Role.NONE else str(role)
     return Refusal(
         code=ReasonCode.PERMISSION_DENIED,
-        what=f"`/optimize {verb}` needs the role {WRITERS}; yours is {held}",
+        what=f"`/optimize {name}` needs the role {WRITERS}; yours is {held}",
         why="The command uses GPU time or changes what is pushed, so GitHub's list of collaborators decides.",
         next="Ask somebody with write access to write it. `help`, `list` and `status` are open to everybody.",
         paste=line,

@@ -185,13 +185,9 @@ class GithubForge:
         return tuple(dict.fromkeys(name for name in names if name))
 
     def pulls_with_head(self, sha: str) -> tuple[int, ...]:
-        """GitHub's list of a commit leaves out pull requests from forks, so the open ones are read after it."""
-        what = f"looking for pull requests at {sha}"
-        near = if_there(what, lambda: tuple(self._repo.get_commit(sha).get_pulls()), absent=(404, 422)) or ()
-        at = [pull for pull in near if pull.state == "open" and pull.head.sha == sha]
-        with calling(what):
-            found = at or [pull for pull in self._repo.get_pulls(state="open") if pull.head.sha == sha]
-        return tuple(sorted(pull.number for pull in found))
+        # GitHub's own list of a commit's pull requests leaves out those from forks.
+        with calling(f"looking for pull requests at {sha}"):
+            return tuple(sorted(pull.number for pull in self._repo.get_pulls(state="open") if pull.head.sha == sha))
 
     def branch_sha(self, ref: str) -> str | None:
         name = ref.removeprefix("refs/").removeprefix("heads/")

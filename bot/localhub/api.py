@@ -123,9 +123,9 @@ def get_permission(call: Call, login: str) -> Response:
 
 
 def list_pulls(call: Call) -> Response:
-    state, head = call.request.query.get("state", "open"), call.request.query.get("head")
+    state = call.request.query.get("state", "open")
     shapes = [call.shape_of(thread, part) for thread, part in reversed(call.world.pulls())]
-    return call.page([s for s in shapes if state in ("all", s["state"]) and head in (None, s["head"]["label"])])
+    return call.page([shape for shape in shapes if state in ("all", shape["state"])])
 
 
 def get_pull(call: Call, number: str) -> Response:
@@ -136,16 +136,6 @@ def list_files(call: Call, number: str) -> Response:
     part = call.pull(number)[1]
     base = call.history.merge_base(f"refs/heads/{part.base_ref}", part.head)
     return call.page([call.show.file(change, part.head) for change in call.history.files(base, part.head)])
-
-
-def list_pulls_of_commit(call: Call, sha: str) -> Response:
-    call.need_commit(sha)
-    # Pull requests from forks are left out here, as GitHub does.
-    own = [(t, part) for t, part in call.world.pulls() if part.head_repo == call.world.repo]
-    shas = {
-        t.number: {c.sha for c in call.history.commits(f"refs/heads/{part.base_ref}", part.head)} for t, part in own
-    }
-    return call.page([call.shape_of(thread, part) for thread, part in own if sha in shas[thread.number]])
 
 
 def _checked_body(call: Call) -> str:
@@ -271,7 +261,6 @@ ROUTES: tuple[Route, ...] = (
     ("GET", rf"{REPO}/pulls{NUMBER}/files", "read", list_files),
     ("GET", rf"{REPO}/pulls{NUMBER}/reviews", "read", list_reviews),
     ("POST", rf"{REPO}/pulls{NUMBER}/reviews", "comment", post_review),
-    ("GET", rf"{REPO}/commits{SHA}/pulls", "read", list_pulls_of_commit),
     ("GET", rf"{REPO}/commits{SHA}/status", "read", get_combined_status),
     ("POST", rf"{REPO}/statuses{SHA}", "status", post_status),
     ("GET", rf"{REPO}/issues{NUMBER}/comments", "read", list_comments),

@@ -27,6 +27,10 @@ POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')
 MEASURE = "<script>document.documentElement.dataset.tall = document.documentElement.scrollHeight</script>"
 
 
+def found() -> str | None:
+    return next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
 def _run(browser: str, home: Path, *words: str) -> str:
     command = (browser, *FLAGS, f"--user-data-dir={home}", *words)
     return subprocess.run(
@@ -45,13 +49,13 @@ def _height(browser: str, scratch: Path, html: str, words: tuple[str, ...], widt
     copy = scratch / "measured.html"
     copy.write_text(POLICY.sub("", html).replace("</body>", f"{MEASURE}</body>"), encoding="utf-8")
     shown = _run(browser, scratch / "home", *words, f"--window-size={width},800", "--dump-dom", copy.as_uri())
-    found = re.search(r'<html[^>]* data-tall="(\d+)"', shown)
-    return min(int(found[1]), TALLEST) if found else 4000
+    told = re.search(r'<html[^>]* data-tall="(\d+)"', shown)
+    return min(int(told[1]), TALLEST) if told else 4000
 
 
 def screenshot(html_path: Path, png_path: Path, width: int = 1100, dark: bool = False) -> bool:
     """Save the whole page as a picture; False when there is no browser or it fails."""
-    browser = next((found for name in NAMES if (found := shutil.which(name))), None)
+    browser = found()
     if browser is None:
         return False
     words = ("--blink-settings=preferredColorScheme=0",) if dark else ()

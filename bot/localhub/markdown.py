@@ -149,8 +149,17 @@ class Cleaner(HTMLParser):
         return "".join(self._out)
 
 
+def _without_comments(text: str) -> str:
+    """Python's parser looks for the end of an unclosed comment again and again: seconds for a long one."""
+    kept, at = [], 0
+    while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start)) >= 0:
+        kept.append(text[at:start])
+        at = end + 3
+    return "".join([*kept, text[at:]]).replace("<!--", "&lt;!--")
+
+
 def _raw(_: RendererHTML, tokens: Sequence[Token], index: int, *__: Any) -> str:
-    return RAW_TAGS.sub("&lt;", tokens[index].content)
+    return RAW_TAGS.sub("&lt;", _without_comments(tokens[index].content))
 
 
 def _diff_line(line: str) -> str:

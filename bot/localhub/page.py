@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -37,6 +37,14 @@ MOST_DIFF_LINES = 400
 ROLE_WORDS = {Role.ADMIN: "owner", Role.MAINTAIN: "maintainer", Role.WRITE: "collaborator"}
 
 
+def _parts(address: str) -> SplitResult:
+    """The parts of an address; a broken one has none."""
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return urlsplit("")
+
+
 @dataclass(frozen=True, slots=True)
 class Around:
     """What comments of this page may point at: pictures in the repository, commits on the page, sites elsewhere."""
@@ -50,14 +58,14 @@ class Around:
 
     def link(self, address: str) -> str | None:
         """This hub is gone when the page is read: its own addresses lead to a place on the page or nowhere."""
-        parts = urlsplit(re.sub(r"[\x00-\x20]", "", address))
+        parts = _parts(address)
         if parts.hostname in ("127.0.0.1", "localhost"):
             found = COMMIT_PATH.fullmatch(parts.path)
             return f"#commit-{found[1]}" if found and found[1] in self.shas else None
         return parts.geturl() if parts.scheme in ("http", "https", "mailto") else None
 
     def picture(self, address: str) -> str | None:
-        found = STORED_FILE.fullmatch(urlsplit(address).path)
+        found = STORED_FILE.fullmatch(_parts(address).path)
         content = self.history.file(found[1], found[2]) if found else None
         if content is None or len(content) > LARGEST_PICTURE:
             return None

@@ -40,8 +40,8 @@ class Hub:
         self._desk.save()
         self._port = port
         self._server: Server | None = None
-        self.repo, self.bare, self.history = self._desk.repo, self._desk.bare, self._desk.history
-        self.world = self._desk.world
+        self.root, self.repo, self.bare = self._desk.root, self._desk.repo, self._desk.bare
+        self.world, self.history = self._desk.world, self._desk.history
 
     # Where it answers
 

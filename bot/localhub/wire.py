@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import json
 import socket
 import sys
@@ -122,7 +123,8 @@ class Server(ThreadingHTTPServer):
         """Close kept-alive connections too: a client must not go on talking to a server that stopped."""
         self.shutdown()
         for connection in tuple(self.open):
-            connection.close()
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
         self.server_close()
 
 

@@ -102,6 +102,7 @@ class TryRequested(Word):
     kind: Literal["try_requested"] = "try_requested"
     commit: CommitSha
     actor: Actor
+    comment_id: int = 0
 
 
 class Cancelled(Word):

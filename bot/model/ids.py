@@ -12,7 +12,7 @@ OrderId: TypeAlias = Annotated[str, StringConstraints(pattern=r"\A[a-z0-9][a-z0-
 CommitSha: TypeAlias = Annotated[str, StringConstraints(pattern=r"\A[0-9a-f]{40}\Z")]
 ShaPrefix: TypeAlias = Annotated[str, StringConstraints(pattern=r"\A[0-9a-f]{7,40}\Z")]
 Digest: TypeAlias = Annotated[str, StringConstraints(pattern=r"\A[0-9a-f]{64}\Z")]
-Login: TypeAlias = Annotated[str, StringConstraints(pattern=r"\A[A-Za-z0-9][A-Za-z0-9-]{0,63}(\[bot\])?\Z")]
+Login: TypeAlias = Annotated[str, StringConstraints(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_-]{0,63}(\[bot\])?\Z")]
 RepoName: TypeAlias = Annotated[
     str, StringConstraints(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,99}/[A-Za-z0-9._-]{1,100}\Z")
 ]

@@ -56,7 +56,9 @@ COMMIT = "c" * 40
 MIRA = Actor(id=7, login="mira")
 DANA = Actor(id=8, login="dana")
 PATH = "src/sample_kernels/ops/rms_norm.py"
-CASE = Case(id="forward-r4096-c4096-bfloat16", direction="forward", shape=(("rows", 4096), ("cols", 4096)), dtype="bfloat16")
+CASE = Case(
+    id="forward-r4096-c4096-bfloat16", direction="forward", shape=(("rows", 4096), ("cols", 4096)), dtype="bfloat16"
+)
 RUNNER = Runner(evidence=Evidence.STATIC, arch="sm_90")
 
 

@@ -50,7 +50,11 @@ def test_the_whole_story_ends_in_a_push_and_ignores_nothing() -> None:
 def test_every_fact_has_a_turn() -> None:
     kinds = {member.model_fields["kind"].default for member in TURNS}
     schema = JournalLine.model_json_schema()["$defs"]
-    known = {part["properties"]["kind"]["const"] for part in schema.values() if "kind" in part.get("properties", {}) and "const" in part["properties"]["kind"]}
+    known = {
+        part["properties"]["kind"]["const"]
+        for part in schema.values()
+        if "kind" in part.get("properties", {}) and "const" in part["properties"]["kind"]
+    }
     assert kinds == known
 
 

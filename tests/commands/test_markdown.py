@@ -27,6 +27,7 @@ ASKED = ("/optimize rms_norm",)
         "```\nlog\n```\n/optimize rms_norm",
         "````\n```\nnested\n```\n````\n/optimize rms_norm",
         "<!-- hidden -->\n/optimize rms_norm",
+        "<!-- <details> -->\n\n/optimize rms_norm",
         "<details><summary>log</summary>\n\nx\n\n</details>\n\n/optimize rms_norm",
         "**note\n/optimize rms_norm\nnote**",
         "[x]: https://example.org\n/optimize rms_norm",
@@ -104,6 +105,11 @@ def test_what_is_quoted_shown_or_hidden_is_not(comment: str) -> None:
 def test_what_opens_behind_a_command_still_hides_the_lines_below() -> None:
     assert command_lines("/optimize geglu <!--\n/optimize jsd\n-->") == ("/optimize geglu <!--",)
     assert command_lines("/optimize geglu `\n/optimize jsd\n`") == ("/optimize geglu `",)
+
+
+def test_beside_a_command_the_same_rules_hold() -> None:
+    assert command_lines("/optimize geglu\n    /optimize jsd") == ("/optimize geglu",)
+    assert command_lines("/optimize geglu */optimize jsd") == ("/optimize geglu */optimize jsd",)
 
 
 def test_every_command_of_a_comment_is_seen_in_order() -> None:

@@ -1,0 +1,32 @@
+"""Lets `python -m bot` and the `kernelwright` command in. The one place where every error is caught."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from bot.cli.entry import cli
+from bot.errors import BotError
+
+
+def main() -> None:
+    """Run the command line; an error of ours becomes two lines and an exit code, never a traceback."""
+    try:
+        status = cli.main(prog_name="kernelwright", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        print("kernelwright: stopped", file=sys.stderr)
+        sys.exit(130)
+    except BotError as error:
+        print(f"kernelwright: {error.reason}: {error}", file=sys.stderr)
+        if error.hint:
+            print(f"  {error.hint}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+if __name__ == "__main__":
+    main()

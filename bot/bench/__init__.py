@@ -1,0 +1,1 @@
+"""The door to variant code: what is started here runs without network, without secrets and with a deadline."""

@@ -1,0 +1,93 @@
+"""Talks to the judge: one process for as long as a bench is open, one JSON line each way."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bot.bench.census import end_all
+from bot.bench.interpreter import TargetPython
+from bot.bench.suitcase import command, environment
+from bot.errors import OperatorError
+from bot.worker.contract import Complaint, ContractError, parse, render
+
+ANSWER_SECONDS = 120
+MEMORY_BYTES = 8 * 2**30
+MAX_LINE = 16 * 2**20
+T = TypeVar("T")
+
+
+class Objection(OperatorError):
+    """The judge cannot do what it was asked: no recipe, or an answer that is not one. It is still there."""
+
+
+class Judge:
+    """The trusted process that owns inputs, oracle and tolerance. It is told no path of the target."""
+
+    def __init__(self, python: TargetPython, suitcase: Path, home: Path) -> None:
+        home.mkdir(parents=True, exist_ok=True)
+        self._log = (home / "judge.log").open("wb")
+        self._process = subprocess.Popen(
+            command(python, "judge", str(suitcase), (), MEMORY_BYTES),
+            cwd=home,
+            env=environment(str(home), {}),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            start_new_session=True,
+        )
+        self._unread = b""
+
+    def send(self, request: Any) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(render(request).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise self._broken("is gone") from error
+
+    def receive(self, kind: type[T]) -> T:
+        line = self._line()
+        try:
+            return parse(kind, line)
+        except ContractError as error:
+            with contextlib.suppress(ContractError):
+                raise Objection(parse(Complaint, line).complaint) from error
+            raise self._broken(f"answered nonsense: {error}") from error
+
+    def ask(self, request: Any, kind: type[T]) -> T:
+        self.send(request)
+        return self.receive(kind)
+
+    def _line(self) -> bytes:
+        assert self._process.stdout is not None
+        until = time.monotonic() + ANSWER_SECONDS
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self._unread:
+                if not selector.select(max(0.0, until - time.monotonic())):
+                    raise self._broken(f"did not answer within {ANSWER_SECONDS} s")
+                piece = os.read(self._process.stdout.fileno(), 65536)
+                if not piece or len(self._unread) > MAX_LINE:
+                    raise self._broken("ended in the middle of an answer")
+                self._unread += piece
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line
+
+    def _broken(self, what: str) -> OperatorError:
+        log = Path(self._log.name)
+        last = log.read_text(encoding="utf-8", errors="replace")[-600:] if log.exists() else ""
+        return OperatorError(f"the judge {what}. {last}".strip(), hint="run `kernelwright doctor` on this machine")
+
+    def close(self) -> None:
+        end_all(self._process.pid, "")
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._log):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()

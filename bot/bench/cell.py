@@ -1,0 +1,143 @@
+"""One worker in its cell: a request goes in, a checked answer or a fault comes out."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar, get_args
+
+from bot.bench.interpreter import TargetPython
+from bot.bench.launcher import Ended, Limits, run_process, signal_of
+from bot.bench.sandbox import Mount, Sandbox, confined
+from bot.bench.suitcase import command, environment
+from bot.model.measurement import Fault
+from bot.worker.contract import (
+    ANSWER,
+    MAX_MANIFEST,
+    REQUEST,
+    CheckAnswer,
+    CheckRequest,
+    CompileAnswer,
+    CompileRequest,
+    ContractError,
+    Exit,
+    Refusal,
+    clip,
+    parse,
+    read_bytes,
+    render,
+)
+
+INSIDE = "/cell"
+A = TypeVar("A", CheckAnswer, CompileAnswer)
+KINDS = get_args(Fault.model_fields["kind"].annotation)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """How every worker of a bench is housed."""
+
+    python: TargetPython
+    sandbox: Sandbox
+    suitcase: Path
+    scratch: Path
+
+
+@dataclass(frozen=True)
+class Places:
+    """The folders of one worker."""
+
+    source: Mount
+    request: Mount
+    answer: Mount
+    home: Path
+
+    @property
+    def mounts(self) -> tuple[Mount, ...]:
+        return (self.source, self.request, self.answer)
+
+
+def places(cells: Cells, name: str, source: Path, request: Path) -> Places:
+    answer, home = cells.scratch / name / "answer", cells.scratch / name / "home"
+    for folder in (answer, home):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    return Places(
+        Mount(source, f"{INSIDE}/source"),
+        Mount(request, f"{INSIDE}/request"),
+        Mount(answer, f"{INSIDE}/answer", writable=True),
+        home,
+    )
+
+
+def _libraries(python: TargetPython) -> tuple[Mount, ...]:
+    return tuple(Mount(path, str(path)) for path in (*python.roots, *python.libraries) if str(path) != "/usr")
+
+
+def fault_of(refusal: Refusal) -> Fault:
+    if refusal.kind not in KINDS:
+        return Fault(kind="protocol", detail=f"an unknown kind of refusal: {refusal.kind[:40]!r}")
+    return Fault.model_validate({"kind": refusal.kind, "detail": clip(refusal.detail)})
+
+
+def _stopped(ended: Ended, limits: Limits) -> Fault | None:
+    match ended.stopped:
+        case "deadline":
+            return Fault(kind="run_timeout", detail=f"did not finish within {limits.seconds:g} s")
+        case "memory":
+            return Fault(kind="memory", detail=f"took more than {limits.memory_bytes // 2**20} MiB")
+        case "processes":
+            return Fault(kind="crashed", detail=f"started more than {limits.processes} processes")
+        case "output":
+            return Fault(kind="protocol", detail=f"printed more than {limits.output_bytes // 2**10} KiB")
+        case "":
+            return None
+
+
+def _died(ended: Ended) -> Fault:
+    last = ended.output.strip()[-300:]
+    if name := signal_of(ended.code or 0):
+        return Fault(kind="crashed", detail=clip(f"ended by {name}: {last}" if last else f"ended by {name}"))
+    if ended.code == Exit.OUT_OF_MEMORY or "MemoryError" in last or "bad_alloc" in last:
+        return Fault(kind="memory", detail=clip(f"ran out of memory: {last}"))
+    if ended.code == Exit.OK:
+        return Fault(kind="protocol", detail="ended without an answer")
+    return Fault(kind="crashed", detail=clip(f"exit code {ended.code}: {last}"))
+
+
+def run_cell(
+    cells: Cells,
+    where: Places,
+    request: CheckRequest | CompileRequest,
+    kind: type[A],
+    limits: Limits,
+    extra: dict[str, str],
+) -> A | Fault:
+    """Carry out one request. Whatever the variant does in there, the result is an answer or a fault."""
+    (where.request.host / REQUEST).write_text(render(request), encoding="utf-8")
+    sandbox = cells.sandbox
+    home = "/tmp" if sandbox.is_strong else str(where.home)
+    suitcase = Mount(cells.suitcase, f"{INSIDE}/suitcase")
+    argv = command(
+        cells.python,
+        "worker",
+        sandbox.path_of(suitcase),
+        (sandbox.path_of(where.request), sandbox.path_of(where.answer)),
+        limits.memory_bytes,
+    )
+    variables = environment(home, extra)
+    mounts = (*_libraries(cells.python), suitcase, *where.mounts)
+    argv = confined(sandbox, argv, mounts, variables, home)
+    ended = run_process(argv, environment=variables, directory=where.home, limits=limits)
+    if (fault := _stopped(ended, limits)) is not None:
+        return fault
+    try:
+        answer = parse(kind, read_bytes(where.answer.host / ANSWER, MAX_MANIFEST))
+    except ContractError as error:
+        if ended.code == Exit.OK and (where.answer.host / ANSWER).exists():
+            return Fault(kind="protocol", detail=clip(str(error)))
+        return _died(ended)
+    if answer.refusal is not None:
+        return fault_of(answer.refusal)
+    return answer if ended.code == Exit.OK else _died(ended)

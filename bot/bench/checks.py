@@ -1,0 +1,110 @@
+"""Correctness: a worker computes every check under the interpreter, the judge compares. The untouched kernel goes
+first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bot.bench import overlay
+from bot.bench.bailiff import Judge, Objection
+from bot.bench.cell import Cells, Places, places, run_cell
+from bot.bench.launcher import Limits
+from bot.bench.traffic import Shares, shares_of
+from bot.errors import OperatorError
+from bot.model.measurement import CheckResult, Fault
+from bot.model.site import KernelSite
+from bot.model.variant import SourceFile
+from bot.worker.contract import CheckAnswer, CheckRequest, CompareRequest, Plan, Prepared, Rows
+
+
+@dataclass(frozen=True)
+class Laid:
+    """A variant laid out on disk, ready for workers."""
+
+    name: str
+    files: tuple[SourceFile, ...]
+    folder: Path
+    """All that belongs to it; taken away when it was measured."""
+    source: Path
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What the check worker's answer came to."""
+
+    rows: tuple[CheckResult, ...] = ()
+    shares: Shares = field(default_factory=lambda: Shares({}))
+    strays: tuple[tuple[str, str], ...] = ()
+    """(call, what it did) for each call in which a kernel left its tensors."""
+    fault: Fault | None = None
+    versions: tuple[tuple[str, str], ...] = ()
+
+
+class Checker:
+    """Holds the judge, the inputs and what the untouched kernel made of them."""
+
+    def __init__(
+        self, cells: Cells, site: KernelSite, arch: str, judge: Judge, plan: Plan, inputs: Path, limits: Limits
+    ) -> None:
+        self._cells, self._site, self._arch = cells, site, arch
+        self._judge, self._plan, self._inputs, self._limits = judge, plan, inputs, limits
+        self._prepared = False
+        self.baseline: Checked | None = None
+
+    def _wait_for_inputs(self) -> None:
+        if not self._prepared:
+            self._judge.receive(Prepared)
+            self._prepared = True
+
+    def _compute(self, laid: Laid, where: Places) -> CheckAnswer | Fault:
+        subject = overlay.subject(self._site, laid.files, self._cells.sandbox.path_of(where.source))
+        request = CheckRequest("check", subject, self._arch, self._plan.checks)
+        return run_cell(self._cells, where, request, CheckAnswer, self._limits, {"TRITON_INTERPRET": "1"})
+
+    def _check(self, laid: Laid, *, baseline: bool) -> Checked:
+        self._wait_for_inputs()
+        where = places(self._cells, f"{laid.name}/check", laid.source, self._inputs)
+        answer = self._compute(laid, where)
+        if isinstance(answer, Fault):
+            return Checked(fault=answer)
+        try:
+            compared = self._judge.ask(CompareRequest("compare", str(where.answer.host), baseline), Rows)
+        except Objection as error:
+            return Checked(fault=Fault(kind="protocol", detail=str(error)))
+        return Checked(
+            rows=self._results(compared),
+            shares=shares_of(self._plan.checks, answer),
+            strays=tuple((c.id, c.refusal.detail) for c in answer.calls if c.refusal and c.refusal.kind == "memory"),
+            versions=answer.versions,
+        )
+
+    def _results(self, compared: Rows) -> tuple[CheckResult, ...]:
+        ran = tuple(
+            CheckResult(case=r.case, passed=r.passed, worst=r.worst, margin=r.margin, detail=r.detail)
+            for r in compared.rows
+        )
+        return ran + tuple(CheckResult(case=case, passed=True, detail=why) for case, why in self._plan.skipped)
+
+    def check_baseline(self, laid: Laid) -> Checked:
+        """Computed once; every variant is held against it."""
+        if self.baseline is None:
+            self.baseline = self._check(laid, baseline=True)
+        return self.baseline
+
+    def check(self, laid: Laid) -> Checked:
+        """A variant, after the baseline. A kernel that leaves its tensors where the untouched one does not is a
+        fault."""
+        base = self.baseline
+        if base is None or base.fault is not None:
+            why = f"{base.fault.kind}: {base.fault.detail}" if base and base.fault else "it was not checked"
+            raise OperatorError(
+                f"the untouched {self._site.kernel} does not run here: {why}",
+                hint="its own error is the yardstick for every variant; mend it first",
+            )
+        mine = self._check(laid, baseline=False)
+        excused = {call for call, _ in base.strays}
+        stray = next((what for call, what in mine.strays if call not in excused), None)
+        if stray is None:
+            return mine
+        return Checked(mine.rows, mine.shares, mine.strays, Fault(kind="memory", detail=stray), mine.versions)

@@ -1,0 +1,80 @@
+"""Runs a command of the target: its tests, its style check. It is the target's code, so it is fenced in like the
+rest."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bot.bench.launcher import Ended, Limits, run_process
+from bot.bench.sandbox import Sandbox, find_sandbox, overlooking
+from bot.model.campaign import CommandRun
+
+OUTPUT_BYTES = 64 * 2**20
+"""A verbose test run prints a few megabytes; a runaway one prints until somebody ends it."""
+MEMORY_BYTES = 16 * 2**30
+PROCESSES = 256
+KEPT_OUTPUT = 6000
+KEPT_SUMMARY = 300
+KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "CUDA_VISIBLE_DEVICES")
+"""What a command inherits. No token, no address of a service, no cache of anybody else."""
+
+
+def _environment(home: Path, extra: Mapping[str, str]) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    return {
+        **kept,
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        "XDG_CACHE_HOME": str(home / "cache"),
+        "TRITON_CACHE_DIR": str(home / "triton"),
+        "USER": "nobody",
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_TERMINAL_PROMPT": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **extra,
+    }
+
+
+def _summary(ended: Ended, deadline_s: float) -> str:
+    match ended.stopped:
+        case "deadline":
+            return f"ended after {deadline_s:g} s, its deadline"
+        case "output":
+            return f"ended because it printed more than {OUTPUT_BYTES // 2**20} MiB"
+        case "memory":
+            return f"ended because it took more than {MEMORY_BYTES // 2**30} GiB"
+        case "processes":
+            return f"ended because it started more than {PROCESSES} processes"
+        case "":
+            lines = [line.strip() for line in ended.output.splitlines() if line.strip()]
+            return lines[-1][:KEPT_SUMMARY] if lines else "printed nothing"
+
+
+def run_command(
+    argv: Sequence[str], cwd: Path, env: Mapping[str, str], deadline_s: float, *, sandbox: Sandbox | None = None
+) -> CommandRun:
+    """To its end or to its deadline. `env` is all it gets beside a private home; it may write below `cwd` alone."""
+    home = Path(tempfile.mkdtemp(prefix="kernelwright-home-"))
+    try:
+        variables = _environment(home, env)
+        fence = sandbox or find_sandbox()
+        confined = overlooking(fence, list(argv), (Path(cwd).absolute(), home), variables, Path(cwd).absolute())
+        limits = Limits(deadline_s, MEMORY_BYTES, PROCESSES, OUTPUT_BYTES)
+        try:
+            ended = run_process(confined, environment=variables, directory=Path(cwd), limits=limits)
+        except OSError as error:
+            ended = Ended(127, "", 0.0, f"{argv[0]}: {error.strerror}")
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+    return CommandRun(
+        argv=tuple(argv),
+        passed=ended.code == 0,
+        exit_code=ended.code,
+        seconds=round(ended.seconds, 3),
+        summary=_summary(ended, deadline_s),
+        output=ended.output[-KEPT_OUTPUT:],
+    )

@@ -1,0 +1,142 @@
+"""Has a variant's launches recorded and compiled, and turns what comes back into facts that can be checked.
+
+The compiling itself happens in killable processes of the worker, each with a budget; this side decides what is
+compiled, for how long, and whether what was compiled is the variant.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bot.bench.overlay import below, digest_of
+from bot.model.measurement import Fault, Launch, Passport, Resources, Setting, Survey
+from bot.model.site import KernelSite
+from bot.model.variant import SourceFile
+from bot.worker.contract import Binary, Call, Caught, CompileAnswer, CompileRequest, Override, Subject
+
+PASSPORTS = ("sm_80", "sm_90", "sm_100", "gfx942")
+BUDGET_S = 10.0
+"""A candidate that compiles longer is killed: 16384 columns on one warp take 26 s and 32768 take 196 s, for a
+hopeless kernel."""
+SURVEY_BUDGET_S = 5.0
+MOST_PROCESSES = 8
+
+
+def processes() -> int:
+    return max(1, min(MOST_PROCESSES, len(os.sched_getaffinity(0))))
+
+
+def request(
+    subject: Subject,
+    arch: str,
+    calls: tuple[Call, ...],
+    *,
+    passports: bool = False,
+    settings: tuple[Setting, ...] = (),
+    budget_s: float = BUDGET_S,
+) -> CompileRequest:
+    return CompileRequest(
+        job="compile",
+        subject=subject,
+        arch=arch,
+        calls=calls,
+        passports=PASSPORTS if passports else (),
+        overrides=tuple(Override(s.kernel, s.num_warps, s.num_stages, s.constants) for s in settings),
+        budget_s=budget_s,
+        processes=processes(),
+    )
+
+
+def resources_of(binary: Binary, arch: str) -> Resources:
+    return Resources(
+        arch=arch,
+        registers=binary.registers,
+        spill_bytes=binary.spill_bytes,
+        shared_bytes=binary.shared_bytes,
+        load_bits=binary.load_bits,
+        store_bits=binary.store_bits,
+        instructions=binary.instructions,
+        barriers=binary.barriers,
+        uses_fp64=binary.uses_fp64,
+    )
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What the bench knows about the files a launch may come from."""
+
+    site: KernelSite
+    arch: str
+    digests: Mapping[str, str]
+    """Import path -> digest of the variant's text."""
+
+    def launch(self, caught: Caught) -> Launch:
+        inside = "/" in caught.file or caught.file in self.digests
+        root = self.site.source_root
+        path = f"{root}/{caught.file}" if inside and root not in ("", ".") else caught.file
+        x, y, z = caught.grid
+        return Launch(
+            kernel=caught.kernel[:200],
+            source_file=path,
+            source_digest=caught.sha256 or None,
+            grid=(x, y, z),
+            num_warps=caught.num_warps,
+            num_stages=caught.num_stages,
+            constants=caught.constants,
+            tensor_bytes=sum(nbytes for _, nbytes in caught.regions),
+            resources=resources_of(caught.binary, self.arch) if caught.binary is not None else None,
+            binary_digest=caught.binary.digest if caught.binary is not None else "",
+        )
+
+    def impostor(self, caught: Caught) -> str:
+        """Why this launch is not the variant's; empty when it is, or when it comes from a file no variant may
+        change."""
+        expected = self.digests.get(caught.file)
+        if expected is None or expected == caught.sha256:
+            return ""
+        return f"{caught.kernel} was launched from a {caught.file} that is not the variant's"
+
+
+def ledger(site: KernelSite, files: tuple[SourceFile, ...], arch: str) -> Ledger:
+    return Ledger(site, arch, {below(site, file.path): digest_of(file) for file in files})
+
+
+def first_fault(answer: CompileAnswer, books: Ledger) -> Fault | None:
+    """What the compiled cases show to be wrong with the variant itself."""
+    for case in answer.cases:
+        for caught in case.launches:
+            if impostor := books.impostor(caught):
+                return Fault(kind="protocol", detail=impostor)
+            if caught.refusal is not None:
+                kind = "compile_timeout" if caught.refusal.kind == "compile_timeout" else "compile_failed"
+                return Fault(kind=kind, detail=f"{caught.kernel} for {case.case}: {caught.refusal.detail}")
+    return None
+
+
+def passports_of(answer: CompileAnswer) -> tuple[Passport, ...]:
+    found = []
+    for arch in dict.fromkeys(stamp.arch for stamp in answer.stamps):
+        stamps = [stamp for stamp in answer.stamps if stamp.arch == arch]
+        errors = [f"{s.kernel}: {s.refusal.detail}" for s in stamps if s.refusal is not None]
+        kernels = tuple((s.kernel, resources_of(s.binary, arch)) for s in stamps if s.binary is not None)
+        found.append(Passport(arch=arch, ok=not errors, kernels=kernels, error=errors[0] if errors else ""))
+    return tuple(found)
+
+
+def surveys_of(answer: CompileAnswer, settings: tuple[Setting, ...], books: Ledger) -> tuple[Survey, ...]:
+    found = []
+    for tried in answer.tried:
+        if not 0 <= tried.override < len(settings):
+            continue
+        errors = [f"{c.refusal.kind}: {c.refusal.detail}" for c in tried.launches if c.refusal is not None]
+        found.append(
+            Survey(
+                setting=settings[tried.override],
+                case=tried.case,
+                launches=tuple(books.launch(caught) for caught in tried.launches),
+                error=errors[0] if errors else "",
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,84 @@
+"""FINALIZE: the winner in a clean worktree of the pinned head, through the target's own style check and tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bot.bench.commands import run_command
+from bot.git.repo import Repo
+from bot.model.campaign import CommandRun, Finalization
+from bot.model.site import KernelSite
+from bot.model.variant import SourceFile
+
+STYLE_DEADLINE = 120.0
+TEST_DEADLINE = 900.0
+
+
+def _argv(command: tuple[str, ...], *, python: str, test: str = "") -> tuple[str, ...]:
+    return tuple(word.replace("{python}", python).replace("{test}", test) for word in command)
+
+
+def _run(
+    command: tuple[str, ...], tree: Path, environment: dict[str, str], deadline: float, **words: str
+) -> CommandRun:
+    """The run as the target describes the command: where this machine keeps its Python is nobody's business."""
+    run = run_command(_argv(command, **words), tree, environment, deadline)
+    return run.model_copy(update={"argv": _argv(command, **{**words, "python": "python"})})
+
+
+def _write(tree: Path, files: tuple[SourceFile, ...]) -> None:
+    for file in files:
+        (tree / file.path).write_text(file.text, encoding="utf-8", newline="")
+
+
+def _read(tree: Path, files: tuple[SourceFile, ...]) -> tuple[SourceFile, ...]:
+    return tuple(SourceFile(path=file.path, text=(tree / file.path).read_text(encoding="utf-8")) for file in files)
+
+
+def _style(tree: Path, site: KernelSite, files: tuple[SourceFile, ...], python: str) -> tuple[CommandRun, ...]:
+    """The style check; when it fails, ruff may mend the kernel's own files once and the second verdict counts."""
+    paths = tuple(file.path for file in files)
+    environment = {**dict(site.environment), "PYTHON": python}
+    first = _run(site.style_command, tree, environment, STYLE_DEADLINE, python=python)
+    if first.passed:
+        return (first,)
+    mends = [
+        _run(("{python}", "-m", "ruff", *verb, "--", *paths), tree, environment, STYLE_DEADLINE, python=python)
+        for verb in (("check", "--fix"), ("format",))
+    ]
+    return (first, *mends, _run(site.style_command, tree, environment, STYLE_DEADLINE, python=python))
+
+
+def _tests(tree: Path, site: KernelSite, python: str) -> tuple[CommandRun, ...]:
+    runs = []
+    for test in (site.test_file, *site.dependent_tests):
+        environment = dict(site.environment)
+        runs.append(_run(site.test_command, tree, environment, TEST_DEADLINE, python=python, test=test))
+        if not runs[-1].passed:
+            break
+    return tuple(runs)
+
+
+def finish(
+    repo: Repo,
+    head: str,
+    site: KernelSite,
+    number: int,
+    files: tuple[SourceFile, ...],
+    *,
+    python: str,
+    scratch: Path,
+) -> Finalization:
+    """Style first, for it may reformat the text; then every test on the text that would be committed.
+
+    The tests get a worktree of their own: whatever else the style check rewrote is not in it.
+    """
+    scratch.mkdir(parents=True, exist_ok=True)
+    with repo.worktree(head, scratch / "style") as tree:
+        _write(tree, files)
+        style = _style(tree, site, files, python)
+        finished = _read(tree, files)
+    with repo.worktree(head, scratch / "tests") as tree:
+        _write(tree, finished)
+        tests = _tests(tree, site, python)
+    return Finalization(variant=number, tests=tests, style=style, files=finished)

@@ -1,0 +1,248 @@
+"""The bench: everything that can be known of a variant on this machine. Here: without a GPU.
+
+A worker under Triton's interpreter computes the checks, another one records and compiles the scored cases; they run
+side by side, each in a process of its own that is started once a variant. The judge compares. Times are modelled
+elsewhere, from these facts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pydantic import ValidationError
+
+from bot.bench import compile_pool, overlay
+from bot.bench.bailiff import Judge
+from bot.bench.cell import Cells, places, run_cell
+from bot.bench.checks import Checked, Checker, Laid
+from bot.bench.interpreter import look_at
+from bot.bench.launcher import Limits
+from bot.bench.sandbox import Sandbox, find_sandbox
+from bot.bench.suitcase import pack
+from bot.bench.traffic import Shares, traffic_factor
+from bot.errors import OperatorError
+from bot.model.measurement import (
+    Case,
+    CaseResult,
+    Evidence,
+    Fault,
+    Measurement,
+    Passport,
+    Runner,
+    Setting,
+    Suite,
+    Survey,
+)
+from bot.model.site import KernelSite
+from bot.model.variant import SourceFile, sources_digest
+from bot.worker.contract import ARCHES, CompileAnswer, ContractError, Plan, PlanRequest, PrepareRequest, Shape, clip
+
+
+class Bench(Protocol):
+    """Measures variants of one kernel of one tree."""
+
+    @property
+    def runner(self) -> Runner: ...
+
+    def measure(self, files: tuple[SourceFile, ...], *, passports: bool) -> Measurement: ...
+
+    def survey(self, files: tuple[SourceFile, ...], settings: tuple[Setting, ...]) -> tuple[Survey, ...]: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """How long a worker may take before it is ended. An honest one needs a tenth of it on two cores."""
+
+    check_s: float = 60.0
+    compile_s: float = 90.0
+    survey_s: float = 240.0
+    budget_s: float = compile_pool.BUDGET_S
+    memory_bytes: int = 6 * 2**30
+
+
+def _shapes(cases: tuple[Case, ...]) -> tuple[Shape, ...]:
+    return tuple(Shape(case.id, case.direction, case.shape, case.dtype) for case in cases)
+
+
+class StaticBench:
+    """A bench without a GPU: interpreted, compiled, counted, and never timed."""
+
+    def __init__(
+        self, tree: Path, site: KernelSite, suite: Suite, arch: str, cells: Cells, deadlines: Deadlines, seed: int
+    ) -> None:
+        self._tree, self._site, self._arch = tree, site, arch
+        self._cells, self._deadlines = cells, deadlines
+        self._numbers = itertools.count()
+        self._base = overlay.base_files(tree, site)
+        self._versions: dict[str, str] = {}
+        inputs = cells.scratch / "inputs"
+        inputs.mkdir()
+        pack("judge", cells.scratch / "judge")
+        self._judge = Judge(cells.python, cells.scratch / "judge", cells.scratch / "judge-home")
+        try:
+            request = PlanRequest("plan", site.kernel, _shapes(suite.cases), _shapes(suite.checks), seed, str(inputs))
+            self._plan = self._judge.ask(request, Plan)
+            # The answer is waited for when the first inputs are needed.
+            self._judge.send(PrepareRequest("prepare"))
+        except OperatorError:
+            self._judge.close()
+            raise
+        limits = Limits(deadlines.check_s, deadlines.memory_bytes)
+        self._checker = Checker(cells, site, arch, self._judge, self._plan, inputs, limits)
+
+    @property
+    def runner(self) -> Runner:
+        return Runner(
+            evidence=Evidence.STATIC,
+            arch=self._arch,
+            python=self._cells.python.version,
+            torch=self._versions.get("torch", ""),
+            triton=self._versions.get("triton", ""),
+            sandbox=self._cells.sandbox.name,
+        )
+
+    def close(self) -> None:
+        self._judge.close()
+
+    def _lay(self, files: tuple[SourceFile, ...]) -> Laid:
+        name = f"v-{sources_digest(files)[:12]}-{next(self._numbers)}"
+        folder = self._cells.scratch / name
+        return Laid(name, files, folder, overlay.lay(self._tree, self._site, files, folder / "source"))
+
+    def _learn(self, versions: tuple[tuple[str, str], ...]) -> None:
+        """A worker's own word: good for a table, and no decision rests on it."""
+        self._versions |= {name: text[:40] for name, text in versions if name in ("torch", "triton")}
+
+    def _checks(self, laid: Laid) -> Checked:
+        untouched = sources_digest(laid.files) == sources_digest(self._base)
+        if self._checker.baseline is None:
+            self._checker.check_baseline(laid if untouched else self._lay(self._base))
+        return self._checker.check_baseline(laid) if untouched else self._checker.check(laid)
+
+    def _compile(
+        self, laid: Laid, *, passports: bool = False, settings: tuple[Setting, ...] = ()
+    ) -> CompileAnswer | Fault:
+        folder = laid.folder / "compile-request"
+        folder.mkdir()
+        where = places(self._cells, f"{laid.name}/compile", laid.source, folder)
+        request = compile_pool.request(
+            overlay.subject(self._site, laid.files, self._cells.sandbox.path_of(where.source)),
+            self._arch,
+            tuple(case.call for case in self._plan.cases),
+            passports=passports,
+            settings=settings,
+            budget_s=min(self._deadlines.budget_s, compile_pool.SURVEY_BUDGET_S)
+            if settings
+            else self._deadlines.budget_s,
+        )
+        seconds = self._deadlines.survey_s if settings else self._deadlines.compile_s
+        return run_cell(self._cells, where, request, CompileAnswer, Limits(seconds, self._deadlines.memory_bytes), {})
+
+    def _cases(self, answer: CompileAnswer, books: compile_pool.Ledger, shares: Shares) -> tuple[CaseResult, ...]:
+        asked = [case.call.case for case in self._plan.cases]
+        if [case.case for case in answer.cases] != asked:
+            raise ContractError("the answer is about other cases than were asked for")
+        return tuple(
+            CaseResult(
+                case=case.case,
+                launches=tuple(books.launch(caught) for caught in case.launches),
+                minimum_bytes=planned.minimum_bytes,
+                traffic_factor=traffic_factor(case, planned.minimum_bytes, shares),
+                memory_bytes=case.peak_bytes,
+            )
+            for case, planned in zip(answer.cases, self._plan.cases, strict=True)
+        )
+
+    def _facts(
+        self, answer: CompileAnswer | Fault, books: compile_pool.Ledger, shares: Shares
+    ) -> tuple[tuple[CaseResult, ...], tuple[Passport, ...], Fault | None]:
+        """What the compile worker says, once it is in our own words. Numbers that cannot be are its own fault."""
+        if isinstance(answer, Fault):
+            return (), (), answer
+        self._learn(answer.versions)
+        try:
+            cases, passports = self._cases(answer, books, shares), compile_pool.passports_of(answer)
+        except (ValidationError, ContractError, ValueError) as error:
+            return (), (), Fault(kind="protocol", detail=clip(str(error)))
+        return cases, passports, compile_pool.first_fault(answer, books)
+
+    def measure(self, files: tuple[SourceFile, ...], *, passports: bool) -> Measurement:
+        """Facts alone: `timing` of each case is left for the model to fill in."""
+        started = time.monotonic()
+        laid = self._lay(files)
+        try:
+            with ThreadPoolExecutor(max_workers=2) as threads:
+                compiling = threads.submit(self._compile, laid, passports=passports)
+                checked = threads.submit(self._checks, laid).result()
+                compiled = compiling.result()
+        finally:
+            shutil.rmtree(laid.folder, ignore_errors=True)
+        self._learn(checked.versions)
+        books = compile_pool.ledger(self._site, files, self._arch)
+        cases, stamps, fault = self._facts(compiled, books, checked.shares)
+        return Measurement(
+            runner=self.runner,
+            source=sources_digest(files),
+            checks=checked.rows,
+            cases=cases,
+            passports=stamps,
+            fault=checked.fault or fault,
+            seconds=round(time.monotonic() - started, 3),
+        )
+
+    def _surveyed(
+        self, answer: CompileAnswer, files: tuple[SourceFile, ...], settings: tuple[Setting, ...]
+    ) -> tuple[Survey, ...] | Fault:
+        try:
+            return compile_pool.surveys_of(answer, settings, compile_pool.ledger(self._site, files, self._arch))
+        except (ValidationError, ContractError, ValueError) as error:
+            return Fault(kind="protocol", detail=clip(str(error)))
+
+    def survey(self, files: tuple[SourceFile, ...], settings: tuple[Setting, ...]) -> tuple[Survey, ...]:
+        """Each setting compiled for each scored case that launches its kernel."""
+        if not settings:
+            return ()
+        laid = self._lay(files)
+        try:
+            answer = self._compile(laid, settings=settings)
+        finally:
+            shutil.rmtree(laid.folder, ignore_errors=True)
+        surveys = answer if isinstance(answer, Fault) else self._surveyed(answer, files, settings)
+        if not isinstance(surveys, Fault):
+            return surveys
+        error = f"{surveys.kind}: {surveys.detail}"
+        everything = ((setting, case.call.case) for setting in settings for case in self._plan.cases)
+        return tuple(Survey(setting=setting, case=case, error=error) for setting, case in everything)
+
+
+def open_static_bench(
+    tree: Path,
+    site: KernelSite,
+    suite: Suite,
+    arch: str,
+    python: str,
+    scratch: Path,
+    *,
+    sandbox: Sandbox | None = None,
+    deadlines: Deadlines | None = None,
+    seed: int | None = None,
+) -> Bench:
+    """A bench for one kernel of a checkout with v0 in place. `scratch` is an empty folder, or not there yet."""
+    if arch not in ARCHES:
+        raise OperatorError(f"nothing is known of {arch}", hint=f"choose one of {', '.join(sorted(ARCHES))}")
+    # Absolute, as workers run in folders of their own; and never that of an earlier bench, whose answers lie in it.
+    room = Path(scratch).absolute() / secrets.token_hex(4)
+    room.mkdir(parents=True)
+    pack("worker", room / "suitcase")
+    cells = Cells(look_at(python), sandbox or find_sandbox(), room / "suitcase", room)
+    drawn = secrets.randbits(62) if seed is None else seed
+    return StaticBench(Path(tree).absolute(), site, suite, arch, cells, deadlines or Deadlines(), drawn)

@@ -1,0 +1,55 @@
+"""How much memory a pass moves, beside what it would have to.
+
+The interpreter says which share of each tensor a launch reads and writes, on a small case; the recorder says how
+large those tensors are on the scored one. What torch's own operations move is known from their shapes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bot.worker.contract import Call, Caught, CaughtCase, CheckAnswer, Footprint
+
+UNSEEN = 1.0
+"""A region no small case showed is taken to be read or written once."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What the small cases showed of each kernel, by the names of the regions it was handed."""
+
+    seen: dict[tuple[str, frozenset[str]], Footprint]
+
+    def of(self, caught: Caught) -> dict[str, float]:
+        names = frozenset(name for name, _ in caught.regions)
+        exact = self.seen.get((caught.kernel, names))
+        if exact is None:
+            exact = next((f for (kernel, _), f in self.seen.items() if kernel == caught.kernel), None)
+        return {touched.region: touched.read + touched.write for touched in exact.regions} if exact else {}
+
+
+def _elements(call: Call) -> int:
+    return max((spec.nbytes for spec in call.tensors), default=0)
+
+
+def shares_of(calls: tuple[Call, ...], answer: CheckAnswer) -> Shares:
+    """From the largest small case of each kind; a single row or column would show tensors that are hardly there."""
+    returned = {call.id: call for call in answer.calls}
+    seen: dict[tuple[str, frozenset[str]], Footprint] = {}
+    for call in sorted(calls, key=_elements, reverse=True):
+        found = returned.get(call.id)
+        for footprint in found.runs[0].footprints if found is not None and found.runs else ():
+            seen.setdefault((footprint.kernel, frozenset(t.region for t in footprint.regions)), footprint)
+    return Shares(seen)
+
+
+def moved_bytes(case: CaughtCase, shares: Shares) -> float:
+    total = float(case.library_bytes)
+    for caught in case.launches:
+        known = shares.of(caught)
+        total += sum(known.get(name, UNSEEN) * nbytes for name, nbytes in caught.regions)
+    return total
+
+
+def traffic_factor(case: CaughtCase, minimum_bytes: int, shares: Shares) -> float:
+    return moved_bytes(case, shares) / minimum_bytes if minimum_bytes > 0 else 1.0

@@ -1,0 +1,65 @@
+"""The table of verbs. A verb's module is imported when the verb is used, so `--help` stays quick."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import click
+
+from bot import __version__
+
+VERBS = {
+    "demo": ("bot.cli.demo", "Play the whole story on an embedded GitHub: no account, no GPU."),
+    "optimize": ("bot.cli.local", "Optimise one kernel of a local checkout."),
+    "show": ("bot.cli.show", "Replay the journal of a campaign."),
+    "decide": ("bot.cli.jobs", "Zone: turn an event into a campaign's next step. Runs no code of the pull request."),
+    "measure": ("bot.cli.jobs", "Zone: carry out one order on the machine with the GPU. Needs no token."),
+    "publish": ("bot.cli.jobs", "Zone: check what a GPU job left, write the records, tell people."),
+    "push": ("bot.cli.jobs", "Zone: push an approved winner."),
+}
+
+EPILOG = """\b
+Exit codes:
+  0    done (for a campaign: committed, or nothing to do)
+  1    the campaign ended without a commit; the last line says why
+  2    you can mend it: a wrong name, option or file
+  3    the operator can mend it: a missing tool or right, a sick machine
+  4    a record or artifact could not be believed
+  5    GitHub refused or did not answer
+  6    git failed
+  130  stopped by you
+"""
+
+
+class Verbs(click.Group):
+    """A group that knows its verbs by name and loads each when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        module = importlib.import_module(VERBS[cmd_name][0])
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in VERBS.items()])
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            import difflib
+
+            close = difflib.get_close_matches(args[0], VERBS, n=1)
+            hint = f" Did you mean {close[0]}?" if close else ""
+            raise click.UsageError(f"no such command: {args[0]}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Verbs, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="kernelwright")
+def cli() -> None:
+    """Make Triton kernels faster, and prove it."""

@@ -1,0 +1,108 @@
+"""The four zone verbs, as jobs call them. Each prints one JSON object and exits."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from bot.errors import UserError
+from bot.model.campaign import Order
+from bot.model.codec import from_json
+from bot.model.word import Word
+from bot.settings import Settings, read_settings
+from bot.zones.report import ZoneReport, write_outputs
+
+MAX_BUNDLE = 2**20
+BUNDLE = "order.json"
+
+
+class Bundle(Word):
+    """What a GPU job is handed: its order, and where the ledger stood when it was placed."""
+
+    order: Order
+    ledger_commit: str
+    pinned_sha: str
+
+
+def read_bundle(path: Path) -> Bundle:
+    if not path.is_file() or path.is_symlink() or path.stat().st_size > MAX_BUNDLE:
+        raise UserError(f"{path} is not an order", hint="give the order.json that decide or publish wrote")
+    return from_json(Bundle, path.read_bytes(), what=str(path))
+
+
+def write_bundle(report: ZoneReport, path: Path | None) -> None:
+    if path is None or report.order is None:
+        return
+    bundle = Bundle(order=report.order, ledger_commit=report.ledger_commit, pinned_sha=report.pinned_sha)
+    path.write_text(bundle.model_dump_json() + "\n", encoding="utf-8")
+
+
+def _say(report: ZoneReport, settings: Settings | None = None) -> int:
+    click.echo(report.model_dump_json())
+    if settings is not None:
+        write_outputs(report, settings.output_path)
+    return 0
+
+
+@click.command()
+@click.option("--order-out", type=click.Path(path_type=Path), help="Where to write the order for the GPU job.")
+def decide(order_out: Path | None) -> int:
+    """Turn the event of this job (GITHUB_EVENT_PATH) into a campaign's next step."""
+    from bot.zones.decide import decide as run
+
+    settings = read_settings(os.environ)
+    report = run(settings)
+    write_bundle(report, order_out)
+    return _say(report, settings)
+
+
+@click.command()
+@click.option(
+    "--order", "order_file", required=True, type=click.Path(path_type=Path), help="The order.json to carry out."
+)
+@click.option(
+    "--repository",
+    required=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="A clone that holds the pinned commit and the ledger branch.",
+)
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Where to leave the segment.")
+@click.option("--scratch", required=True, type=click.Path(path_type=Path), help="An empty folder for this job alone.")
+@click.option("--python", default=sys.executable, show_default="this one", help="The target's Python.")
+def measure(order_file: Path, repository: Path, out: Path, scratch: Path, python: str) -> int:
+    """Carry out one order near the GPU. Reads no token and no network."""
+    from bot.git.repo import Repo
+    from bot.zones.measure import Workshop
+    from bot.zones.measure import measure as run
+
+    bundle = read_bundle(order_file)
+    scratch.mkdir(parents=True, exist_ok=True)
+    shop = Workshop(repo=Repo(repository), python=python, scratch=scratch)
+    return _say(run(bundle.order, bundle.ledger_commit, shop, out))
+
+
+@click.command()
+@click.option("--campaign", required=True, help="The campaign to go on with.")
+@click.option("--segment", type=click.Path(path_type=Path), help="The folder that a GPU job left.")
+@click.option("--order-out", type=click.Path(path_type=Path), help="Where to write the next order, if one is owed.")
+def publish(campaign: str, segment: Path | None, order_out: Path | None) -> int:
+    """Check what a GPU job left, join it to the ledger, draw the plots, tell people."""
+    from bot.zones.publish import publish as run
+
+    settings = read_settings(os.environ)
+    report = run(settings, campaign, segment)
+    write_bundle(report, order_out)
+    return _say(report, settings)
+
+
+@click.command()
+@click.option("--campaign", required=True, help="The campaign whose winner was approved.")
+def push(campaign: str) -> int:
+    """Push the approved winner as a direct child of the pinned head."""
+    from bot.zones.push import push as run
+
+    settings = read_settings(os.environ)
+    return _say(run(settings, campaign), settings)

@@ -1,0 +1,99 @@
+"""Reads what a Triton kernel is made of: how it finds its place, what it loads, and what it does with it."""
+
+from __future__ import annotations
+
+import libcst as cst
+import libcst.matchers as m
+
+from bot.engine import source
+
+LANGUAGE = ("tl", "triton.language")
+
+ELEMENTWISE = frozenset(
+    (
+        *("load", "store", "arange", "program_id", "zeros", "full", "where", "to", "cast", "cdiv", "broadcast_to"),
+        *(
+            "abs",
+            "exp",
+            "exp2",
+            "log",
+            "log2",
+            "log1p",
+            "sqrt",
+            "sqrt_rn",
+            "rsqrt",
+            "sigmoid",
+            "sin",
+            "cos",
+            "tanh",
+            "erf",
+        ),
+        *("fma", "floor", "ceil", "maximum", "minimum", "clamp", "div_rn", "fdiv", "pow"),
+        *("constexpr", "static_assert", "multiple_of", "max_contiguous"),
+    )
+)
+"""Names a kernel may call when each of its elements is to depend on no other."""
+
+
+def called_name(call: cst.Call) -> str:
+    """The last word of what is called: `exp` of tl.exp, `to` of x.to."""
+    func = call.func
+    if isinstance(func, cst.Attribute):
+        return str(func.attr.value)
+    return str(func.value) if isinstance(func, cst.Name) else ""
+
+
+def calls(node: cst.CSTNode, name: str = "") -> list[cst.Call]:
+    found = [cst.ensure_type(call, cst.Call) for call in m.findall(node, m.Call())]
+    return [call for call in found if not name or called_name(call) == name]
+
+
+def is_kernel(function: cst.FunctionDef) -> bool:
+    """Decorated with triton.jit, and with nothing that changes how it is launched."""
+    names = [source.code(decorator.decorator) for decorator in function.decorators]
+    return names in (["triton.jit"], ["jit"])
+
+
+def kernels(module: cst.Module) -> tuple[cst.FunctionDef, ...]:
+    return tuple(function for function in source.functions(module) if is_kernel(function))
+
+
+def helpers_are_elementwise(function: cst.FunctionDef, module: cst.Module, seen: frozenset[str] = frozenset()) -> bool:
+    """Whether everything it calls works on each element alone, also in the jitted functions of the module."""
+    for call in calls(function):
+        name = called_name(call)
+        if name in ELEMENTWISE:
+            continue
+        helper = source.kernel_named(module, name) if isinstance(call.func, cst.Name) else None
+        if helper is None or not is_kernel(helper) or name in seen:
+            return False
+        if not helpers_are_elementwise(helper, module, seen | {function.name.value}):
+            return False
+    return True
+
+
+def has_loop(function: cst.FunctionDef) -> bool:
+    return bool(m.findall(function, m.For() | m.While()))
+
+
+def integer(node: cst.BaseExpression | None) -> int | None:
+    if isinstance(node, cst.Integer):
+        return int(node.value, 0)
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+        inner = integer(node.expression)
+        return None if inner is None else -inner
+    return None
+
+
+def argument(call: cst.Call, position: int, name: str) -> cst.BaseExpression | None:
+    for index, arg in enumerate(call.args):
+        if arg.keyword is None and index == position and not arg.star:
+            return arg.value
+        if arg.keyword is not None and arg.keyword.value == name:
+            return arg.value
+    return None
+
+
+def program_axes(function: cst.FunctionDef) -> list[int | None]:
+    """The axes that the kernel asks its place on; None for one that is not a number."""
+    return [integer(argument(call, 0, "axis")) for call in calls(function, "program_id")]

@@ -1,0 +1,249 @@
+"""From a survey to the smallest readable rule for a kernel's launch numbers, and from there into the source.
+
+A rule is preferred over another when it is simpler and no case is more than 2 % from its own best.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bot.analysis.estimate import Price, price_on, timed
+from bot.analysis.stats import geometric_mean
+from bot.engine import launch_numbers
+from bot.engine.source import OURS
+from bot.engine.space import PER_THREAD, THREADS_PER_WARP, block_constant
+from bot.model.measurement import CaseResult, Measurement, Suite, Survey
+
+NEAR_BEST = 1.02
+"""A readable rule may cost this much against the best setting of each case."""
+WORTH_IT = 1.01
+"""A rule that promises less than 1 % is not written (L-43)."""
+THRESHOLDS_PAY = 1.03
+"""A table of thresholds knows nothing of other widths, so it has to beat a rule that follows the block by this much."""
+MOST_STEPS = 3
+WIDEST = 2048
+"""Columns a warp may get at most, 64 a thread: a rule also meets rows that are wider than any that was surveyed."""
+
+Config = tuple[int, int]
+"""Block and warps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One case of one kernel: what it launches today, and what each surveyed pair would cost."""
+
+    case: str
+    weight: float
+    block: int
+    now: Config
+    us: Mapping[Config, float]
+
+    def gain(self, config: Config) -> float | None:
+        us = self.us.get(config)
+        return self.us[self.now] / us if us else None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How the launch numbers follow the block. `cap` is the widest block a step may take, or None to leave it."""
+
+    kernel: str
+    block_name: str
+    warps_text: str
+    warps: Callable[[int], int]
+    says: str
+    cap: int | None = None
+
+    def config(self, block: int) -> Config:
+        taken = block if self.cap is None else min(block, self.cap)
+        return taken, self.warps(taken)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A rule with what it promises: the geometric mean over the kernel's cases, and the case that gains most."""
+
+    rule: Rule
+    gain: float
+    best_case: str
+    best_gain: float
+
+
+def _per_thread(kernel: str, name: str, each: int, cap: int | None = None) -> Rule:
+    step = each * THREADS_PER_WARP
+    columns = f"steps of {cap} columns with " if cap is not None else ""
+    return Rule(
+        kernel=kernel,
+        block_name=name,
+        warps_text=f"min(max({{block}} // {step}, 1), 32)",
+        warps=lambda block: min(max(block // step, 1), 32),
+        says=f"{columns}{each} elements a thread",
+        cap=cap,
+    )
+
+
+def _steps(kernel: str, name: str, table: Mapping[int, int]) -> Rule | None:
+    """Thresholds on the block, read from the best warps of each recorded block."""
+    edges: list[tuple[int, int]] = []
+    for block in sorted(table):
+        if edges and edges[-1][1] == table[block]:
+            edges[-1] = (block, table[block])
+        else:
+            edges.append((block, table[block]))
+    if not 1 <= len(edges) <= MOST_STEPS:
+        return None
+    last = edges[-1][1]
+    text = f"max({last}, {{block}} // {WIDEST})" if last < 32 else "32"
+    for block, warps in reversed(edges[:-1]):
+        text = f"{warps} if {{block}} <= {block} else {text}"
+
+    def warps_of(block: int) -> int:
+        return next((warps for edge, warps in edges[:-1] if block <= edge), max(last, min(block // WIDEST, 32)))
+
+    listed = [f"{warps} warps up to a block of {block}" for block, warps in edges[:-1]]
+    return Rule(kernel, name, text, warps_of, ", ".join([*listed, f"{last} {'beyond' if listed else 'warps'}"]))
+
+
+def _best_warps(rows: Sequence[Row]) -> dict[int, int]:
+    """For each recorded block the warps that suit its cases best together."""
+    found: dict[int, int] = {}
+    for block in {row.block for row in rows}:
+        mine = [row for row in rows if row.block == block]
+        options = {warps for row in mine for taken, warps in row.us if taken == block}
+
+        def cost(warps: int, mine: Sequence[Row] = mine, block: int = block) -> float:
+            return math.fsum(math.log(row.us.get((block, warps), math.inf)) for row in mine)
+
+        if options:
+            found[block] = min(sorted(options), key=cost)
+    return found
+
+
+def _rules(kernel: str, name: str, rows: Sequence[Row], *, blocks: bool) -> list[Rule]:
+    """Rules that follow the block at any width, simple ones first. `blocks` tries each surveyed one as a cap."""
+    if not blocks:
+        return [_per_thread(kernel, name, each) for each in (16, 8, 32)]
+    widest = max(row.block for row in rows)
+    caps = sorted({block for row in rows for block, _ in row.us if block <= widest}, reverse=True)
+    return [_per_thread(kernel, name, each, cap) for cap in caps for each in PER_THREAD]
+
+
+def _gains(rule: Rule, rows: Sequence[Row]) -> list[float] | None:
+    gains = [row.gain(rule.config(row.block)) for row in rows]
+    known = [gain for gain in gains if gain is not None]
+    return known if len(known) == len(rows) else None
+
+
+def _near_best(gains: Sequence[float], rows: Sequence[Row], *, blocks: bool) -> bool:
+    for gain, row in zip(gains, rows, strict=True):
+        reachable = [us for (block, _), us in row.us.items() if blocks or block == row.block]
+        if not row.us[row.now] / gain <= NEAR_BEST * min(reachable):
+            return False
+    return True
+
+
+def _choice(rule: Rule, gains: Sequence[float], rows: Sequence[Row]) -> Choice:
+    best = max(range(len(rows)), key=lambda i: gains[i])
+    mean = geometric_mean(gains, [row.weight for row in rows])
+    return Choice(rule, mean, rows[best].case, gains[best])
+
+
+def _tried(rule: Rule, rows: Sequence[Row]) -> Choice | None:
+    gains = _gains(rule, rows)
+    return _choice(rule, gains, rows) if gains is not None else None
+
+
+def _best(rows: Sequence[Row], kernel: str, name: str, *, blocks: bool) -> Choice | None:
+    """The first rule that is near the best everywhere, else the one that gains most."""
+    best: Choice | None = None
+    for rule in _rules(kernel, name, rows, blocks=blocks):
+        gains, found = _gains(rule, rows), _tried(rule, rows)
+        if gains is None or found is None:
+            continue
+        if _near_best(gains, rows, blocks=blocks):
+            return found
+        if best is None or found.gain > best.gain:
+            best = found
+    return best
+
+
+def choose(rows: Sequence[Row], kernel: str, name: str, *, blocks: bool) -> Choice | None:
+    """The rule for one kernel, or None where it promises less than 1 %. Thresholds are taken when they pay for it."""
+    best = _best(rows, kernel, name, blocks=blocks)
+    steps = None if blocks else _steps(kernel, name, _best_warps(rows))
+    stepped = _tried(steps, rows) if steps is not None else None
+    if stepped is not None and (best is None or stepped.gain > THRESHOLDS_PAY * best.gain):
+        best = stepped
+    return best if best is not None and best.gain >= WORTH_IT else None
+
+
+def _config(survey: Survey, name: str, today: Config) -> Config:
+    constants = dict(survey.setting.constants)
+    return constants.get(name, today[0]), survey.setting.num_warps or today[1]
+
+
+def _row(
+    result: CaseResult, kernel: str, name: str, surveys: Iterable[Survey], suite: Suite, price: Price
+) -> Row | None:
+    case = next((case for case in suite.cases if case.id == result.case), None)
+    launch = next((launch for launch in result.launches if launch.kernel == kernel), None)
+    found = block_constant(launch) if launch is not None else None
+    if case is None or launch is None or found is None or result.timing is None:
+        return None
+    today = (found[1], launch.num_warps)
+    us = {today: result.timing.median_us}
+    for survey in surveys:
+        value = price(survey, result, case)
+        if value is not None:
+            us[_config(survey, name, today)] = value
+    return Row(result.case, case.weight, found[1], today, us)
+
+
+def tables(baseline: Measurement, suite: Suite, surveys: Sequence[Survey]) -> dict[str, tuple[str, tuple[Row, ...]]]:
+    """For each surveyed kernel the name of its block and one row a case that launches it."""
+    told, price = timed(baseline, suite), price_on(baseline.runner)
+    found: dict[str, tuple[str, tuple[Row, ...]]] = {}
+    for kernel in dict.fromkeys(survey.setting.kernel for survey in surveys):
+        mine = [survey for survey in surveys if survey.setting.kernel == kernel and survey.setting.num_stages is None]
+        launches = [launch for result in told.cases for launch in result.launches if launch.kernel == kernel]
+        names = {pair[0] for launch in launches if (pair := block_constant(launch)) is not None}
+        if len(names) != 1:
+            continue
+        (name,) = names
+        rows = [
+            _row(result, kernel, name, [s for s in mine if s.case == result.case], suite, price)
+            for result in told.cases
+            if any(launch.kernel == kernel for launch in result.launches)
+        ]
+        complete = tuple(row for row in rows if row is not None)
+        if complete and len(complete) == len(rows):
+            found[kernel] = (name, complete)
+    return found
+
+
+def steps_by_block(text: str, kernel: str, name: str) -> bool:
+    """Whether the kernel walks over its row in steps of the block, so that a smaller block still sees all of it."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef) and node.name == kernel:
+            loops = [inner for inner in ast.walk(node) if isinstance(inner, ast.For)]
+            read = [found for loop in loops for found in ast.walk(loop.iter) if isinstance(found, ast.Name)]
+            return any(found.id == name for found in read)
+    return False
+
+
+def written(text: str, choice: Choice, arch: str) -> str:
+    """The source with the rule at the kernel's launches. Raises NotUnderstood where it cannot be written."""
+    rule = choice.rule
+    says = rule.says[0].upper() + rule.says[1:]
+    why = f"{says}: {choice.gain:.2f}x over the scored shapes {OURS}{arch})."
+    numbers = launch_numbers.Numbers(
+        kernel=rule.kernel,
+        block_name=rule.block_name,
+        warps=rule.warps_text,
+        block=f"min({{block}}, {rule.cap})" if rule.cap is not None else None,
+        why=why,
+    )
+    return launch_numbers.write(text, numbers)

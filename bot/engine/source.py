@@ -1,0 +1,235 @@
+"""Reads and edits the places where a module launches its kernels. Everything that is not edited stays byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+import libcst.matchers as m
+
+OURS = "(estimated for "
+"""Part of every comment that carries an estimate: a later rule for the same launch takes its place."""
+
+
+class NotUnderstood(Exception):
+    """The source is not of a shape that can be edited safely; the text says what is in the way."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSite:
+    """`kernel[grid](...)` in a statement of a function, or in a branch of it."""
+
+    kernel: str
+    function: cst.FunctionDef
+    position: int
+    """Index in the function's body of the statement that holds it."""
+    call: cst.Call
+
+    @property
+    def grid(self) -> cst.BaseExpression:
+        subscript = cst.ensure_type(self.call.func, cst.Subscript)
+        index = cst.ensure_type(subscript.slice[0].slice, cst.Index)
+        return index.value
+
+    def argument(self, name: str) -> cst.BaseExpression | None:
+        return next((a.value for a in self.call.args if a.keyword is not None and a.keyword.value == name), None)
+
+
+def parse(text: str) -> cst.Module:
+    try:
+        return cst.parse_module(text)
+    except (cst.ParserSyntaxError, RecursionError, ValueError) as error:
+        raise NotUnderstood(f"the source does not parse: {str(error).splitlines()[0]}") from error
+
+
+def functions(module: cst.Module) -> tuple[cst.FunctionDef, ...]:
+    return tuple(node for node in module.body if isinstance(node, cst.FunctionDef))
+
+
+def all_functions(module: cst.Module) -> tuple[cst.FunctionDef, ...]:
+    """Those of the module and those of its classes."""
+    found = list(functions(module))
+    for node in module.body:
+        if isinstance(node, cst.ClassDef) and isinstance(node.body, cst.IndentedBlock):
+            found += [inner for inner in node.body.body if isinstance(inner, cst.FunctionDef)]
+    return tuple(found)
+
+
+def statements(function: cst.FunctionDef) -> Sequence[cst.BaseStatement]:
+    return function.body.body if isinstance(function.body, cst.IndentedBlock) else ()
+
+
+def kernel_named(module: cst.Module, name: str) -> cst.FunctionDef | None:
+    return next((f for f in functions(module) if f.name.value == name), None)
+
+
+def parameters(function: cst.FunctionDef) -> tuple[str, ...]:
+    kinds = (function.params.posonly_params, function.params.params, function.params.kwonly_params)
+    return tuple(parameter.name.value for kind in kinds for parameter in kind)
+
+
+LAUNCH = m.Call(func=m.Subscript(value=m.Name(), slice=[m.SubscriptElement(slice=m.Index())]))
+
+
+def _launches_in(statement: cst.BaseStatement, wanted: m.Call) -> Iterator[cst.Call]:
+    """Launches in a statement and in the branches and `with` blocks it holds; loops and functions are left out."""
+    if isinstance(statement, cst.SimpleStatementLine):
+        yield from (cst.ensure_type(call, cst.Call) for call in m.findall(statement, LAUNCH & wanted))
+    elif isinstance(statement, cst.With | cst.If | cst.Else):
+        for inner in statement.body.body:
+            if isinstance(inner, cst.BaseStatement):
+                yield from _launches_in(inner, wanted)
+        if isinstance(statement, cst.If) and statement.orelse is not None:
+            yield from _launches_in(statement.orelse, wanted)
+
+
+def sites(module: cst.Module, kernel: str) -> tuple[LaunchSite, ...]:
+    """Every launch of a kernel, or none at all when one of them is somewhere that is not looked into."""
+    wanted = m.Call(func=m.Subscript(value=m.Name(kernel)))
+    found = [
+        LaunchSite(kernel, function, position, call)
+        for function in all_functions(module)
+        for position, statement in enumerate(statements(function))
+        for call in _launches_in(statement, wanted)
+    ]
+    if len(found) != len(m.findall(module, wanted)):
+        raise NotUnderstood(f"{kernel} is launched inside of a loop")
+    return tuple(found)
+
+
+def loads(node: cst.CSTNode, name: str) -> int:
+    """How often a variable is read."""
+
+    class Reader(cst.CSTVisitor):  # type: ignore[misc]  # libcst is not followed
+        count = 0
+
+        def visit_Name(self, node: cst.Name) -> None:
+            self.count += node.value == name
+
+        def visit_Arg(self, node: cst.Arg) -> bool:
+            node.value.visit(self)
+            return False
+
+        def visit_Attribute(self, node: cst.Attribute) -> bool:
+            node.value.visit(self)
+            return False
+
+        def visit_AssignTarget(self, node: cst.AssignTarget) -> bool:
+            return False
+
+        def visit_Param(self, node: cst.Param) -> bool:
+            return False
+
+    reader = Reader()
+    node.visit(reader)
+    return reader.count
+
+
+def targets(statement: cst.CSTNode) -> tuple[str, ...]:
+    """Names that a plain assignment statement binds."""
+    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+        return ()
+    assign = statement.body[0]
+    if not isinstance(assign, cst.Assign) or len(assign.targets) != 1:
+        return ()
+    target = assign.targets[0].target
+    if isinstance(target, cst.Name):
+        return (target.value,)
+    if isinstance(target, cst.Tuple):
+        return tuple(e.value.value for e in target.elements if isinstance(e.value, cst.Name))
+    return ()
+
+
+def is_plain(statement: cst.CSTNode, name: str) -> bool:
+    """`name = ...` alone, not an unpacking."""
+    return targets(statement) == (name,) and not isinstance(
+        cst.ensure_type(cst.ensure_type(statement, cst.SimpleStatementLine).body[0], cst.Assign).targets[0].target,
+        cst.Tuple,
+    )
+
+
+def last_binding(site: LaunchSite, name: str) -> int | None:
+    """Index of the statement that gave a variable the value the launch sees; None when a branch may have changed it."""
+    body = statements(site.function)
+    bound = [i for i in range(site.position) if name in targets(body[i])]
+    compound = [body[i] for i in range(site.position + 1) if not isinstance(body[i], cst.SimpleStatementLine)]
+    hidden = any(name in _bound_inside(statement) for statement in compound)
+    return bound[-1] if bound and not hidden else None
+
+
+def _bound_inside(statement: cst.CSTNode) -> Iterator[str]:
+    for target in m.findall(statement, m.AssignTarget()):
+        yield from (found.value for found in m.findall(target, m.Name()) if isinstance(found, cst.Name))
+
+
+def code(node: cst.CSTNode) -> str:
+    return str(cst.Module(body=()).code_for_node(node))
+
+
+def expression(text: str) -> cst.BaseExpression:
+    return cst.parse_expression(text)
+
+
+def assignment(text: str, comment: str = "") -> cst.SimpleStatementLine:
+    """A new statement with a line of comment above it."""
+    statement = cst.ensure_type(cst.parse_statement(text), cst.SimpleStatementLine)
+    return statement.with_changes(leading_lines=comment_lines(comment))
+
+
+def comment_lines(comment: str) -> tuple[cst.EmptyLine, ...]:
+    return (cst.EmptyLine(comment=cst.Comment(f"# {comment}")),) if comment else ()
+
+
+def without_ours(lines: Sequence[cst.EmptyLine]) -> tuple[cst.EmptyLine, ...]:
+    return tuple(line for line in lines if line.comment is None or OURS not in line.comment.value)
+
+
+def with_statements(function: cst.FunctionDef, body: Sequence[cst.BaseStatement]) -> cst.FunctionDef:
+    block = cst.ensure_type(function.body, cst.IndentedBlock)
+    return function.with_changes(body=block.with_changes(body=tuple(body)))
+
+
+def replaced(module: cst.Module, old: cst.CSTNode, new: cst.CSTNode) -> cst.Module:
+    """The module with one node in place of another. A node of an earlier module is not found, and that is a bug."""
+    found = False
+
+    class Replace(cst.CSTTransformer):  # type: ignore[misc]
+        def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> cst.CSTNode:
+            nonlocal found
+            if original_node is old:
+                found = True
+                return new
+            return updated_node
+
+    changed = module.visit(Replace())
+    if not found:
+        raise AssertionError("the node to replace is of another module")
+    return cst.ensure_type(changed, cst.Module)
+
+
+def _with_new_argument(call: cst.Call, new: cst.Arg) -> cst.Call:
+    """Last of the named arguments, in a line of its own where the others have theirs."""
+    args = list(call.args)
+    at = len(args)
+    while at and args[at - 1].star == "**":
+        at -= 1
+    if at < len(args) or not args:
+        args.insert(at, new.with_changes(comma=args[0].comma if args else cst.MaybeSentinel.DEFAULT))
+        return call.with_changes(args=args)
+    last = args[-1]
+    between = args[-2].comma if len(args) > 1 else cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    args[-1] = last.with_changes(comma=between, whitespace_after_arg=cst.SimpleWhitespace(""))
+    args.append(new.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg))
+    return call.with_changes(args=args)
+
+
+def with_argument(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:
+    """The call with a named argument set, or added where it was not given."""
+    for argument in call.args:
+        if argument.keyword is not None and argument.keyword.value == name:
+            return call.with_changes(
+                args=[a.with_changes(value=value) if a is argument else a for a in call.args],
+            )
+    tight = cst.AssignEqual(whitespace_before=cst.SimpleWhitespace(""), whitespace_after=cst.SimpleWhitespace(""))
+    return _with_new_argument(call, cst.Arg(keyword=cst.Name(name), value=value, equal=tight))

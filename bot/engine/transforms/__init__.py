@@ -1,0 +1,28 @@
+"""Named rewrites of a kernel's source. A new one is a short file and a line in the table.
+
+Each looks at the source alone, refuses when it is not sure, and leaves every line it does not mean to change as it was.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from bot.engine.transforms import cache_hints, more_programs, tile_rows
+from bot.engine.transforms.rewrite import Rewrite
+
+
+class Transform(Protocol):
+    def applies(self, source: str) -> bool:
+        """Whether the source holds a kernel of the shape this is about."""
+        ...
+
+    def rewrite(self, source: str) -> Rewrite | None:
+        """The changed source with the idea behind it, or None when there is nothing to do or it is not safe."""
+        ...
+
+
+TRANSFORMS: dict[str, Transform] = {
+    "tile_rows": tile_rows,
+    "more_programs": more_programs,
+    "cache_hints": cache_hints,
+}

@@ -1,0 +1,95 @@
+"""Twice as many programs in a grid that is sized by the number of multiprocessors.
+
+Such a kernel walks over its rows one after another, and one program on a multiprocessor waits for each of them. A
+second one works meanwhile. On an H200 the backward of rms_norm fell from 47.1 us to 34.1 us (4096 x 4096) and from
+55.1 us to 32.8 us (8192 x 1024). The price is a second share of every partial sum.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+import libcst.matchers as m
+
+from bot.engine import kernels, source
+from bot.engine.source import NotUnderstood
+from bot.engine.transforms.rewrite import Rewrite
+
+WHY = "Two on each, not one: while one waits for a row, the other works."
+
+PROPERTY = m.Attribute(attr=m.Name("multi_processor_count"))
+ASKED = m.Call(
+    func=m.Name(m.MatchIfTrue(lambda name: "multiprocessor_count" in name or name in ("num_sms", "sm_count")))
+)
+
+
+def _counts(function: cst.FunctionDef) -> list[cst.BaseExpression]:
+    """Expressions for the number of multiprocessors."""
+    return [found for found in m.findall(function, PROPERTY | ASKED) if isinstance(found, cst.BaseExpression)]
+
+
+def _launched(function: cst.FunctionDef, module: cst.Module) -> list[cst.FunctionDef]:
+    """The kernels that a function launches."""
+    names = [
+        cst.ensure_type(cst.ensure_type(call, cst.Call).func, cst.Subscript).value
+        for call in m.findall(function, source.LAUNCH)
+    ]
+    found = [source.kernel_named(module, name.value) for name in names if isinstance(name, cst.Name)]
+    return [kernel for kernel in found if kernel is not None]
+
+
+def _multiplied(function: cst.FunctionDef, count: cst.BaseExpression) -> tuple[cst.BaseExpression, int]:
+    """The expression with the factor it already has."""
+    for found in m.findall(function, m.BinaryOperation(left=m.Integer(), operator=m.Multiply())):
+        product = cst.ensure_type(found, cst.BinaryOperation)
+        if product.right is count:
+            return product, kernels.integer(product.left) or 1
+    return count, 1
+
+
+def _statement_of(function: cst.FunctionDef, node: cst.CSTNode) -> cst.SimpleStatementLine:
+    for found in m.findall(function, m.SimpleStatementLine()):
+        if any(inner is node for inner in _descendants(found)):
+            return cst.ensure_type(found, cst.SimpleStatementLine)
+    raise NotUnderstood("the number of multiprocessors is not part of a statement")
+
+
+def _descendants(node: cst.CSTNode) -> list[cst.CSTNode]:
+    return [node, *(inner for child in node.children for inner in _descendants(child))]
+
+
+def _doubled(module: cst.Module, function: cst.FunctionDef) -> tuple[cst.Module, tuple[str, ...]] | None:
+    counts = _counts(function)
+    launched = _launched(function, module)
+    if len(counts) != 1 or not launched or not all(kernels.has_loop(kernel) for kernel in launched):
+        return None
+    old, factor = _multiplied(function, counts[0])
+    new = source.expression(f"{2 * factor} * {source.code(counts[0])}")
+    line = _statement_of(function, counts[0])
+    lines = source.without_ours(line.leading_lines)
+    known = any(found.comment is not None and WHY in found.comment.value for found in lines)
+    comment = () if known else source.comment_lines(WHY)
+    changed = cst.ensure_type(line.deep_replace(old, new), cst.SimpleStatementLine)
+    changed = changed.with_changes(leading_lines=(*lines, *comment))
+    return source.replaced(module, line, changed), tuple(str(kernel.name.value) for kernel in launched)
+
+
+def rewrite(text: str) -> Rewrite | None:
+    """The one function of the file that sizes its grid so; with several it is not clear which one waits."""
+    try:
+        module = source.parse(text)
+        found = [done for f in source.all_functions(module) if (done := _doubled(module, f)) is not None]
+    except NotUnderstood:
+        return None
+    if len(found) != 1:
+        return None
+    changed, launched = found[0]
+    return Rewrite(
+        text=str(changed.code),
+        kernels=launched,
+        title="Two programs on each multiprocessor",
+        why="One program on a multiprocessor waits for every row it walks over; a second one works meanwhile.",
+    )
+
+
+def applies(text: str) -> bool:
+    return rewrite(text) is not None

@@ -1,0 +1,58 @@
+"""The variant was checked and scored on exactly the cases v0 was, on the same kind of machine (BC-09)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from bot.guardrails.hearing import Hearing, reject
+from bot.model.measurement import Measurement, Runner
+from bot.model.verdict import Finding
+
+NAME = "complete"
+MACHINE = ("evidence", "arch", "gpu_name", "gpu_uuid", "driver", "torch", "triton")
+"""What two runners must have in common before their numbers may meet in one ratio."""
+
+
+def _machines(before: Runner, after: Runner) -> Iterator[Finding]:
+    for name in MACHINE:
+        was, now = getattr(before, name), getattr(after, name)
+        if was != now:
+            message = f"v0 and the variant were measured on different machines ({name}: {was!r} and {now!r})"
+            yield reject(NAME, f"{message}; such numbers never meet")
+
+
+def _cases(verb: str, was: list[str], now: list[str]) -> Iterator[Finding]:
+    """A case that is missing, twice there or unknown: nothing is averaged over the rest."""
+    lacking, foreign = Counter(was) - Counter(now), Counter(now) - Counter(was)
+    for count, what in ((lacking, "missing"), (foreign, "that v0 does not have")):
+        if count:
+            total = sum(count.values())
+            yield reject(NAME, f"{total} of {len(was)} cases {verb} {what}, first {min(count)}", min(count))
+
+
+def _work(before: Measurement, after: Measurement) -> Iterator[Finding]:
+    """The bytes a case needs belong to the case, not to who runs it."""
+    needed = {result.case: result.minimum_bytes for result in before.cases}
+    for result in after.cases:
+        if needed.get(result.case, result.minimum_bytes) != result.minimum_bytes:
+            message = (
+                f"{result.case} needs {needed[result.case]} bytes for v0 and {result.minimum_bytes} for the variant"
+            )
+            yield reject(NAME, f"{message}: not the same work", result.case)
+
+
+def complete(hearing: Hearing) -> list[Finding]:
+    before, after = hearing.baseline, hearing.candidate
+    findings = []
+    if after.source != hearing.variant.digest:
+        findings.append(reject(NAME, "what was measured is not the source of this variant"))
+    if after.fault is not None:  # said by `fault`: cases are missing because of it
+        return findings
+    if before.fault is not None:
+        findings.append(reject(NAME, f"v0 itself could not be measured: {before.fault.kind}"))
+    findings += _machines(before.runner, after.runner)
+    findings += _cases("checked", [check.case for check in before.checks], [check.case for check in after.checks])
+    findings += _cases("scored", [case.id for case in hearing.suite.cases], [result.case for result in after.cases])
+    findings += _work(before, after)
+    return findings

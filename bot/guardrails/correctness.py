@@ -1,0 +1,42 @@
+"""Every case right before any case is fast. Where v0 itself fails, the same is not asked of the variant."""
+
+from __future__ import annotations
+
+from bot.guardrails.hearing import Hearing, info, reject
+from bot.model.measurement import CheckResult
+from bot.model.verdict import Finding
+
+NAME = "correctness"
+MOST_SHOWN = 3
+LIMIT = 1.0
+"""Of error / limit; the limit itself is v0's own error against float64, with a little air."""
+
+
+def is_right(check: CheckResult) -> bool:
+    """A check that did not run, or whose margin is no number, is not right, whatever it says of itself."""
+    return check.passed and check.margin is not None and check.margin <= LIMIT
+
+
+def _said(check: CheckResult) -> str:
+    output = check.worst or "an output"
+    if check.margin is None or check.margin <= LIMIT:
+        return f"{check.case}: {check.detail or f'{output} cannot be compared'}"
+    return f"{check.case}: {output} is off by {check.margin:.3g} times what v0's own error allows"
+
+
+def correctness(hearing: Hearing) -> list[Finding]:
+    if hearing.candidate.fault is not None:  # said by `fault`
+        return []
+    excused = {check.case for check in hearing.baseline.checks if not is_right(check)}
+    asked = [check for check in hearing.candidate.checks if check.case not in excused]
+    wrong = [check for check in asked if not is_right(check)]
+    findings = [reject(NAME, _said(check), check.case) for check in wrong[:MOST_SHOWN]]
+    if len(wrong) > MOST_SHOWN:
+        findings.append(reject(NAME, f"{len(wrong) - MOST_SHOWN} more of {len(asked)} cases are wrong"))
+    if not asked:
+        findings.append(reject(NAME, "no case could be checked, so nothing shows that it is right"))
+    if excused and asked:
+        findings.append(
+            info(NAME, f"{len(excused)} checks not asked for: v0 does not pass them either, first {min(excused)}")
+        )
+    return findings

@@ -1,0 +1,38 @@
+"""A variant has to beat the best so far by at least 1 % (BC-04); the same program under another text beats nobody."""
+
+from __future__ import annotations
+
+from bot.guardrails.hearing import ROUNDING, Weighed, note
+from bot.model.measurement import CaseResult, Evidence
+from bot.model.verdict import Finding
+
+NAME = "gain"
+MIN_GAIN = 0.01
+
+
+def over_best(weighed: Weighed) -> float:
+    """Rounded far below the 1 %, so that whoever compares it with 0.01 draws the same conclusion. v0 is 1."""
+    return round(weighed.score.value / max(weighed.hearing.best, 1.0) - 1, 12)
+
+
+def _program(result: CaseResult) -> tuple[object, ...]:
+    """All that a machine could notice: what is launched, how often, and what is moved and held beside it."""
+    launches = tuple((launch.binary_digest, launch.grid, launch.num_warps) for launch in result.launches)
+    return (result.case, launches, result.traffic_factor, result.memory_bytes)
+
+
+def _is_unchanged(weighed: Weighed) -> bool:
+    before, after = weighed.hearing.baseline.cases, weighed.hearing.candidate.cases
+    launches = [launch for result in after for launch in result.launches]
+    known = bool(launches) and all(launch.binary_digest for launch in launches)
+    return known and {_program(result) for result in before} == {_program(result) for result in after}
+
+
+def gain(weighed: Weighed) -> list[Finding]:
+    if _is_unchanged(weighed):
+        return [note(NAME, "the compiled program is v0's: another text, no change")]
+    found = over_best(weighed)
+    if found >= MIN_GAIN - ROUNDING:
+        return []
+    how = "estimated " if weighed.score.evidence is Evidence.STATIC else ""
+    return [note(NAME, f"no significant change: {how}{100 * found:+.2f} % over the best so far, at least 1 % is asked")]

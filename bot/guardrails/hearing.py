@@ -1,0 +1,67 @@
+"""What the guardrails are told about one variant, and what they may look up in it."""
+
+from __future__ import annotations
+
+from bot.model.commands import Goal, Scope
+from bot.model.ids import Digest, RepoPath
+from bot.model.measurement import Evidence, Measurement, Suite
+from bot.model.variant import SourceFile, Variant
+from bot.model.verdict import CaseScore, Finding, Score
+from bot.model.word import Word
+
+ROUNDING = 1e-9
+"""Two quotients of the same numbers may differ in the last bits; a limit that is met exactly stays met."""
+LONGEST = 400
+"""Characters of a message: a compiler or an attacker may have written part of it."""
+
+
+class Hearing(Word):
+    """Everything a verdict depends on. The same hearing always gives the same verdict."""
+
+    variant: Variant
+    sources: tuple[SourceFile, ...]
+    """v0, file by file."""
+    allowed: tuple[RepoPath, ...]
+    """The files a variant may change."""
+    earlier: tuple[tuple[str, Digest], ...]
+    """Name and digest of v0 and of every variant before this one."""
+    baseline: Measurement
+    candidate: Measurement
+    suite: Suite
+    goal: Goal
+    scope: Scope
+    best: float = 1.0
+    """Score of the incumbent over the baseline."""
+
+
+class Weighed(Word):
+    """A hearing that came as far as the stopwatch."""
+
+    hearing: Hearing
+    score: Score
+
+    def slower(self, before_us: float, after_us: float) -> str:
+        """How much longer it takes, as people say it."""
+        how = ", estimated" if self.score.evidence is Evidence.STATIC else ""
+        share = 100 * (after_us / before_us - 1) if before_us else float("inf")
+        return f"{share:.2f} % slower than v0 ({after_us:.4g} us, v0 {before_us:.4g} us{how})"
+
+    def case_is_slower(self, case: CaseScore) -> str:
+        return f"{case.case} is {self.slower(case.before_us, case.after_us)}"
+
+
+def _short(message: str) -> str:
+    line = " ".join(message.split())
+    return line if len(line) <= LONGEST else line[: LONGEST - 3] + "..."
+
+
+def reject(guardrail: str, message: str, case: str = "") -> Finding:
+    return Finding(guardrail=guardrail, severity="reject", message=_short(message), case=case)
+
+
+def note(guardrail: str, message: str, case: str = "") -> Finding:
+    return Finding(guardrail=guardrail, severity="note", message=_short(message), case=case)
+
+
+def info(guardrail: str, message: str, case: str = "") -> Finding:
+    return Finding(guardrail=guardrail, severity="info", message=_short(message), case=case)

@@ -1,0 +1,88 @@
+"""No case may pay for another: what was asked about (P-46, C-06), and what was not asked about (L-48)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from bot.analysis.stats import Group, primary_groups
+from bot.guardrails.hearing import ROUNDING, Weighed, note, reject
+from bot.model.commands import Goal
+from bot.model.measurement import Measurement
+from bot.model.verdict import CaseScore, Finding
+
+NAME = "regression"
+MOST_WORSE = 0.05
+"""A shape that loses this share of what was asked about is rejected, less is a note (BC-03)."""
+NON_TARGET = 1.05
+"""Most that a metric nobody aimed at may grow (BC-01: exactly this much passes)."""
+SHOWN = 5e-5
+"""A loss below this share would be printed as 0.00 %."""
+
+
+def _memory(measurement: Measurement) -> dict[str, int]:
+    return {result.case: result.memory_bytes for result in measurement.cases}
+
+
+def _quotient(before: float, after: float) -> float:
+    """Above 1 is better; NaN, which passes no limit, where the numbers are none."""
+    return before / after if before > 0 and after > 0 else math.nan
+
+
+def _speed_kept(weighed: Weighed, group: Group) -> float:
+    names = {case.id for case in group.cases}
+    cases = [case for case in weighed.score.cases if case.case in names]
+    return _quotient(math.fsum(case.before_us for case in cases), math.fsum(case.after_us for case in cases))
+
+
+def _memory_kept(weighed: Weighed, group: Group) -> float:
+    """A step needs as much as its hungriest pass; nothing counts as one byte."""
+    before, after = _memory(weighed.hearing.baseline), _memory(weighed.hearing.candidate)
+    names = [case.id for case in group.cases]
+    return _quotient(max(1, *(before.get(n, 0) for n in names)), max(1, *(after.get(n, 0) for n in names)))
+
+
+def _kept(weighed: Weighed, group: Group) -> float:
+    match weighed.hearing.goal:
+        case Goal.SPEED:
+            return _speed_kept(weighed, group)
+        case Goal.MEMORY:
+            return _memory_kept(weighed, group)
+        case Goal.BALANCED:
+            return math.sqrt(_speed_kept(weighed, group) * _memory_kept(weighed, group))
+
+
+WORTH = {Goal.SPEED: "speed", Goal.MEMORY: "memory score", Goal.BALANCED: "speed and memory score"}
+
+
+def _primary(weighed: Weighed) -> Iterator[Finding]:
+    for group in primary_groups(weighed.hearing.suite, weighed.hearing.scope):
+        lost = 1 - _kept(weighed, group)
+        if not lost < MOST_WORSE - ROUNDING:
+            name = " + ".join(case.id for case in group.cases)
+            message = (
+                f"{name} loses {100 * lost:.2f} % of v0's {WORTH[weighed.hearing.goal]}; it has to be less than 5 %"
+            )
+            yield reject(NAME, message, group.cases[0].id)
+
+
+def _slower(weighed: Weighed, case: CaseScore) -> Finding | None:
+    message, goal = weighed.case_is_slower(case), weighed.hearing.goal
+    if goal is not Goal.SPEED and not case.after_us <= case.before_us * NON_TARGET * (1 + ROUNDING):
+        return reject(NAME, f"{message}; with goal={goal} at most 5 % is allowed", case.case)
+    return note(NAME, message, case.case) if not case.after_us <= case.before_us * (1 + SHOWN) else None
+
+
+def _hungrier(weighed: Weighed, name: str, before: int, after: int) -> Finding | None:
+    share = f"{100 * (after / before - 1):.2f} % more memory" if before > 0 else "memory where v0 needs none"
+    message, goal = f"{name} needs {share} ({after} bytes, v0 {before})", weighed.hearing.goal
+    if goal is not Goal.MEMORY and not after <= max(before, 0) * NON_TARGET * (1 + ROUNDING):
+        return reject(NAME, f"{message}; with goal={goal} at most 5 % is allowed", name)
+    return note(NAME, message, name) if after > before else None
+
+
+def regression(weighed: Weighed) -> list[Finding]:
+    before, after = _memory(weighed.hearing.baseline), _memory(weighed.hearing.candidate)
+    found = [_slower(weighed, case) for case in weighed.score.cases]
+    found += [_hungrier(weighed, name, before[name], after[name]) for name in before if name in after]
+    return [*_primary(weighed), *(finding for finding in found if finding is not None)]

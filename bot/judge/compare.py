@@ -1,0 +1,182 @@
+"""Holds a worker's results against the oracle and against what the untouched kernel did with the same inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from bot.judge.answer import Found, Returned
+from bot.judge.oracle import Truth
+from bot.judge.plan import Probe
+from bot.judge.tolerance import Entry, Mark, errors, marks, unfit
+from bot.worker.contract import Row, clip
+
+RESULTS = ("output", "gradient")
+
+
+@dataclass(frozen=True)
+class Known:
+    """All that is known of one probe before a variant is looked at."""
+
+    probe: Probe
+    truth: Truth
+    inputs: dict[str, bytes]
+    """The raw bytes of every tensor before the pass."""
+    baseline: Returned | None = None
+
+    @property
+    def describes(self) -> str:
+        numbers = ", ".join(
+            f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in self.probe.constants.items()
+        )
+        return f"values: {self.probe.kind}" + (f"; {numbers}" if numbers else "")
+
+
+def _label(key: tuple[str, str], known: Known) -> str:
+    role, name = key
+    if role != "output":
+        return f"{role.replace('_', ' ')} {name}"
+    return f"output {known.probe.call.grads[int(name)].name[1:]}"
+
+
+def _finite_fault(base: torch.Tensor, mine: torch.Tensor) -> bool:
+    """Infinities and NaN must be where the baseline has them; a finite number in their place is no fault."""
+    strange = ~torch.isfinite(mine)
+    same = (torch.isnan(mine) & torch.isnan(base)) | (mine == base)
+    return bool((strange & ~same).any())
+
+
+def _hide_strange(base: torch.Tensor, truth: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """Where the baseline itself overflows there is nothing to compare with."""
+    return torch.where(torch.isfinite(base), values.double(), truth)
+
+
+def excuse_of(known: Known) -> str:
+    """Why the untouched kernel is no yardstick for this probe; empty when it is one."""
+    returned = known.baseline
+    if returned is None or returned.error or len(returned.runs) != known.probe.call.turns:
+        return (returned.error if returned else "") or "it did not finish"
+    for key, truth in known.truth.items():
+        found = returned.runs[0].get(key)
+        if found is None or found.record.absent or tuple(found.record.shape) != tuple(truth.shape):
+            return f"{_label(key, known)} is missing or has another shape than the reference"
+    return ""
+
+
+class Case:
+    """Everything that one case's probes showed."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.entries: list[Entry] = []
+        self._faults: list[str] = []
+        self.probes = 0
+        self.excuse = ""
+        """Why the untouched kernel is no yardstick for some of the probes."""
+
+    def _fault(self, known: Known, text: str) -> None:
+        self._faults.append(f"{text} ({known.describes})")
+
+    def look(self, known: Known, mine: Returned | None) -> None:
+        self.probes += 1
+        base = known.baseline
+        assert base is not None
+        if mine is None:
+            self._fault(known, "the worker returned nothing for it")
+        elif mine.error:
+            self._fault(known, mine.error)
+        elif len(mine.runs) != known.probe.call.turns:
+            self._fault(known, "one of its runs is missing")
+        elif missing := sorted(set().union(*(set(base.runs[0]) ^ set(run) for run in mine.runs))):
+            self._fault(known, f"{_label(missing[0], known)} is missing or was not asked for")
+        else:
+            self._orderly(known, base, mine)
+            for key, found in mine.runs[0].items():
+                self._tensor(known, key, base.runs[0][key], found)
+
+    def _orderly(self, known: Known, base: Returned, mine: Returned) -> None:
+        """Neither memory that nobody wrote nor the order of the programs may show in the results."""
+        if mine.races and not base.races:
+            self._fault(known, mine.races[0])
+        for key, found in mine.runs[0].items():
+            stable = _same(base, key)
+            if stable and any(found.raw != run[key].raw for run in mine.runs[1:]):
+                self._fault(
+                    known,
+                    f"{_label(key, known)} depends on uninitialised memory or on the order in which programs run",
+                )
+
+    def _tensor(self, known: Known, key: tuple[str, str], base: Found, mine: Found) -> None:
+        label = _label(key, known)
+        if base.form != mine.form:
+            self._fault(known, f"{label} is {_form(mine)}, the untouched kernel returns {_form(base)}")
+        elif key[0] not in RESULTS:
+            before = known.inputs[key[1]]
+            if base.raw == before and mine.raw != before:
+                self._fault(known, f"{label} was overwritten")
+        elif not mine.record.absent:
+            if mine.record.shares and not base.record.shares:
+                self._fault(known, f"{label} lies in the memory of input {mine.record.shares}")
+            self._values(known, label, known.truth[key], base, mine)
+
+    def _values(self, known: Known, label: str, truth: torch.Tensor, base: Found, mine: Found) -> None:
+        old, new = base.values(), mine.values()
+        if _finite_fault(old, new):
+            self._fault(known, f"{label} has an infinity or NaN where the untouched kernel has none")
+            return
+        self.entries.append(
+            Entry(
+                case=self.name,
+                label=label,
+                kind=known.probe.kind,
+                dtype=mine.record.dtype,
+                baseline=errors(_hide_strange(old, truth, old), truth),
+                variant=errors(_hide_strange(old, truth, new), truth),
+            )
+        )
+
+    def row(self, mark: Mark | None, *, baseline: bool) -> Row:
+        label, ratio = (mark.label, mark.ratio) if mark is not None else ("", 0.0)
+        number = ratio if ratio == ratio and ratio != float("inf") else None
+        if self._faults:
+            return Row(self.name, False, label, number, clip(self._faults[0]))
+        if not self.probes:
+            why = f"not required of a variant, as the untouched kernel fails here: {self.excuse}"
+            return Row(self.name, not baseline, "", None, clip(why))
+        if mark is not None and not ratio <= 1:
+            times = f"{ratio:.3g} times" if number is not None else "beyond"
+            why = f"{label}: its {mark.rule} error is {times} what the untouched kernel's own error allows"
+            return Row(self.name, False, label, number, why)
+        excused = f"; not required, as the untouched kernel fails: {self.excuse}" if self.excuse else ""
+        return Row(self.name, True, label, number, clip(f"{self.probes} sets of inputs{excused}"))
+
+
+def _same(returned: Returned, key: tuple[str, str]) -> bool:
+    return len({run[key].raw for run in returned.runs if key in run}) == 1
+
+
+def _form(found: Found) -> str:
+    r = found.record
+    return "None" if r.absent else f"{r.dtype[:40]} {list(r.shape)} with strides {list(r.stride)} on {r.device[:20]}"
+
+
+def rows(known: list[Known], mine: dict[str, Returned], *, baseline: bool) -> tuple[Row, ...]:
+    """One row a case. A probe on which the untouched kernel itself fails asks nothing of a variant, as long as it
+    passes others: without any yardstick nothing passes.
+    """
+    cases: dict[str, Case] = {}
+    for one in known:
+        case = cases.setdefault(one.probe.call.case, Case(one.probe.call.case))
+        if excuse := excuse_of(one):
+            case.excuse = case.excuse or f"{excuse} ({one.describes})"
+        else:
+            case.look(one, mine.get(one.probe.call.id))
+    entries = [entry for case in cases.values() for entry in case.entries]
+    why = unfit(entries)
+    if not why and not any(case.probes for case in cases.values()):
+        why = next((f"the untouched kernel fails: {case.excuse}" for case in cases.values()), "")
+    if why:
+        return tuple(Row(name, False, "", None, clip(why)) for name in cases)
+    worst = marks(entries)
+    return tuple(case.row(worst.get(case.name), baseline=baseline) for case in cases.values())

@@ -1,0 +1,13 @@
+"""One short file a kernel, and the table of them."""
+
+from __future__ import annotations
+
+from bot.judge.recipe import Recipe
+from bot.judge.recipes import geglu, jsd, rms_norm, softmax
+
+RECIPES: dict[str, Recipe] = {
+    "geglu": geglu.RECIPE,
+    "jsd": jsd.RECIPE,
+    "rms_norm": rms_norm.RECIPE,
+    "softmax": softmax.RECIPE,
+}

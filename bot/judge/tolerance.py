@@ -1,0 +1,151 @@
+"""How wrong a variant may be: measured by the untouched kernel's own error against float64, never by a global constant.
+
+Errors are taken relative to the largest value of their row, so that one large row cannot hide a wrong small one. With
+b the baseline's error and v the variant's: the largest v may be 2 b + 2 ulp, the typical (median over rows of the
+root mean square) 1.5 b + 0.1 ulp.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+MAX_FACTOR = 2.0
+MAX_ULPS = 2.0
+SINGLE_ULPS = 8.0
+"""A loss is one number: no other rows tell how lucky the baseline's rounding was."""
+RMS_FACTOR = 1.5
+RMS_ULPS = 0.1
+ROWS_ALONE = 16
+ROWS_FOR_RMS = 64
+"""Below this the median of row errors of two equally good kernels differs by more than the rule allows, by chance
+alone."""
+GROSS = {"float32": 1e-3, "float16": 5e-2, "float64": 1e-6}
+"""An untouched kernel further off than this is not fit to be a yardstick."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors of one tensor, by row, as shares of the row's largest value."""
+
+    worst: torch.Tensor
+    rms: torch.Tensor
+
+
+def _rows(tensor: torch.Tensor) -> torch.Tensor:
+    """Two dimensions: rows to judge by themselves. The entries of a vector are sums of their own, each a row."""
+    if tensor.dim() <= 1:
+        return tensor.reshape(-1, 1)
+    return tensor.reshape(-1, tensor.shape[-1])
+
+
+def _scale(truth: torch.Tensor) -> torch.Tensor:
+    smallest = torch.finfo(torch.float32).tiny
+    if truth.dim() <= 1:
+        return truth.abs().max().clamp(min=smallest).expand(truth.numel())
+    return _rows(truth).abs().amax(dim=1).clamp(min=smallest)
+
+
+def errors(found: torch.Tensor, truth: torch.Tensor) -> Errors:
+    """Where the found value is not finite the error is NaN, which no limit accepts."""
+    if truth.numel() == 0:
+        return Errors(torch.zeros(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64))
+    difference = _rows(found.double() - truth) / _scale(truth)[:, None]
+    return Errors(difference.abs().amax(dim=1), difference.square().mean(dim=1).sqrt())
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One tensor of one probe: how wrong the untouched kernel was and how wrong the variant is."""
+
+    case: str
+    label: str
+    kind: str
+    dtype: str
+    baseline: Errors
+    variant: Errors
+
+    @property
+    def rows(self) -> int:
+        return int(self.baseline.worst.numel())
+
+    @property
+    def ulp(self) -> float:
+        return float(torch.finfo(getattr(torch, self.dtype)).eps)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The closest a case came to a limit, or how far it went beyond."""
+
+    label: str
+    rule: str
+    ratio: float
+    """error / limit; may be NaN, so ask `not ratio <= 1`."""
+
+
+def _over(error: float, limit: float) -> float:
+    return error / limit if limit > 0 else (0.0 if error == 0 else float("inf"))
+
+
+def worse(one: Mark | None, other: Mark) -> Mark:
+    """The larger ratio; NaN is worse than anything."""
+    if one is None or (one.ratio == one.ratio and not other.ratio <= one.ratio):
+        return other
+    return one
+
+
+def _yardsticks(entries: Sequence[Entry]) -> dict[tuple[str, str, str], float]:
+    """What the baseline's worst error usually is on each kind of values: the median over the probes of that kind."""
+    found: dict[tuple[str, str, str], list[float]] = {}
+    for entry in entries:
+        found.setdefault((entry.label, entry.kind, entry.dtype), []).append(float(entry.baseline.worst.max()))
+    return {key: statistics.median(errors) for key, errors in found.items()}
+
+
+def _largest(entries: Sequence[Entry]) -> Iterator[tuple[str, Mark]]:
+    """A probe of few rows may have been lucky in its rounding; then the usual error of its kind is the yardstick."""
+    usual = _yardsticks(entries)
+    for entry in entries:
+        yardstick = float(entry.baseline.worst.max())
+        if entry.rows < ROWS_ALONE:
+            yardstick = max(yardstick, usual[(entry.label, entry.kind, entry.dtype)])
+        ulps = SINGLE_ULPS if entry.rows == 1 and entry.label.startswith("output") else MAX_ULPS
+        limit = MAX_FACTOR * yardstick + ulps * entry.ulp
+        yield entry.case, Mark(entry.label, "largest", _over(float(entry.variant.worst.max()), limit))
+
+
+def _typical(entries: Sequence[Entry]) -> Iterator[tuple[str, Mark]]:
+    """Medians over all cases of one type; told of the case that has most rows."""
+    groups: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault((entry.label, entry.dtype), []).append(entry)
+    for (label, _), group in groups.items():
+        if sum(entry.rows for entry in group) < ROWS_FOR_RMS:
+            continue
+        base = float(torch.cat([entry.baseline.rms for entry in group]).median())
+        mine = float(torch.cat([entry.variant.rms for entry in group]).median())
+        ratio = _over(mine, RMS_FACTOR * base + RMS_ULPS * group[0].ulp)
+        yield max(group, key=lambda entry: entry.rows).case, Mark(label, "typical", ratio)
+
+
+def unfit(entries: Sequence[Entry]) -> str:
+    """Why the untouched kernel is no yardstick at all: its typical error is gross. Empty when it is one."""
+    groups: dict[tuple[str, str], list[torch.Tensor]] = {}
+    for entry in entries:
+        groups.setdefault((entry.label, entry.dtype), []).append(entry.baseline.rms)
+    for (label, dtype), rms in groups.items():
+        if not float(torch.cat(rms).median()) <= GROSS[dtype]:
+            return f"{label} of the untouched kernel is typically further than {GROSS[dtype]:g} from the reference"
+    return ""
+
+
+def marks(entries: Sequence[Entry]) -> dict[str, Mark]:
+    """The worst mark of each case."""
+    worst: dict[str, Mark] = {}
+    for case, mark in (*_largest(entries), *_typical(entries)):
+        worst[case] = worse(worst.get(case), mark)
+    return worst

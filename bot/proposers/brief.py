@@ -1,0 +1,82 @@
+"""What a proposer may see: the kernel, what was measured of it, and what became of the ideas before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bot.campaign.lineage import score_of, sources_of
+from bot.campaign.stopping import budget
+from bot.model.campaign import Campaign, Round
+from bot.model.commands import Goal, Scope
+from bot.model.diagnosis import Diagnosis
+from bot.model.ids import CommitSha, Digest, VariantNumber
+from bot.model.measurement import Measurement, Suite, Survey
+from bot.model.people import Actor
+from bot.model.site import KernelSite
+from bot.model.variant import SourceFile, sources_digest
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """The kernel's files as they stand at a commit that somebody asked to try."""
+
+    commit: CommitSha
+    actor: Actor
+    files: tuple[SourceFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    site: KernelSite
+    suite: Suite
+    original: tuple[SourceFile, ...]
+    sources: tuple[SourceFile, ...]
+    """The incumbent's: what a new variant is built on."""
+    incumbent: VariantNumber
+    best: float
+    """The incumbent's score; 1 is the baseline."""
+    baseline: Measurement
+    facts: Measurement
+    """What was measured of the incumbent; the baseline's while nothing was accepted."""
+    surveys: tuple[Survey, ...]
+    diagnosis: Diagnosis
+    rounds: tuple[Round, ...]
+    goal: Goal
+    scope: Scope
+    budget: int
+    """Variants that may still be tried."""
+    tries: tuple[Tried, ...] = ()
+
+    @property
+    def judged(self) -> frozenset[Digest]:
+        """Sources that need no second verdict."""
+        return frozenset({sources_digest(self.original), *(played.variant.digest for played in self.rounds)})
+
+    def rounds_with(self, technique: str) -> tuple[Round, ...]:
+        return tuple(played for played in self.rounds if played.variant.hypothesis.technique == technique)
+
+
+def brief_of(campaign: Campaign, *, tried: Sequence[Tried] = ()) -> Brief:
+    """The brief for the next round of a campaign that has a profile."""
+    profile, command = campaign.profile, campaign.command
+    assert profile is not None and command is not None
+    played, best = campaign.round_of(campaign.incumbent), score_of(campaign, campaign.incumbent)
+    measured = played.measurement if played is not None else None
+    return Brief(
+        site=profile.site,
+        suite=profile.suite,
+        original=profile.sources,
+        sources=sources_of(campaign, campaign.incumbent),
+        incumbent=campaign.incumbent,
+        best=best.value if best is not None else 1.0,
+        baseline=profile.baseline,
+        facts=measured if measured is not None else profile.baseline,
+        surveys=profile.survey,
+        diagnosis=profile.diagnosis,
+        rounds=campaign.rounds,
+        goal=command.goal,
+        scope=command.scope,
+        budget=max(0, budget(campaign) - len(campaign.rounds)),
+        tries=tuple(tried),
+    )

@@ -1,0 +1,208 @@
+"""The proposer that needs no model: launch numbers first, then named rewrites, the most promising first.
+
+One idea a round. Every idea is built on the incumbent, so accepted ideas add up by themselves; one that was accepted
+and can be carried further is tried a second time.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+
+from bot.engine import settings_table
+from bot.engine.settings_table import Choice, Row
+from bot.engine.source import NotUnderstood
+from bot.engine.transforms import TRANSFORMS
+from bot.model.campaign import Round
+from bot.model.variant import Hypothesis, Proposal, SourceFile, sources_digest
+from bot.proposers.brief import Brief
+from bot.proposers.forecast import Change, Forecast, as_it_was, forecast, in_tiles, twice_the_programs
+
+NAME = "engine"
+SWEEP = "launch_parameters"
+BLOCK = "block_size"
+AGAIN = ("more_programs",)
+"""Rewrites that can be carried further once they were accepted."""
+FORECASTS: dict[str, Change] = {
+    "tile_rows": in_tiles,
+    "more_programs": twice_the_programs,
+    "cache_hints": as_it_was,
+}
+"""What a rewrite does to a launch. A cache hint changes nothing the model can see."""
+RISK = " Today a program takes its row at once; whether it still sees all of it, the checks will tell."
+HOPELESS = 0.95
+"""A rewrite that the model sees this far behind is left alone."""
+
+Tables = Mapping[str, tuple[str, tuple[Row, ...]]]
+
+
+def _with_text(brief: Brief, path: str, text: str) -> tuple[SourceFile, ...]:
+    return tuple(SourceFile(path=path, text=text) if file.path == path else file for file in brief.sources)
+
+
+def _file_of(brief: Brief, kernel: str) -> SourceFile | None:
+    """The file that defines a kernel."""
+    for file in brief.sources:
+        tree = ast.parse(file.text)
+        if any(isinstance(node, ast.FunctionDef) and node.name == kernel for node in tree.body):
+            return file
+    return None
+
+
+def _untouched(brief: Brief, kernel: str) -> bool:
+    """Whether the survey still speaks of this kernel: no accepted rewrite has changed its code or its grid."""
+    lines = {launch.kernel: (launch.grid, launch.constants) for case in brief.facts.cases for launch in case.launches}
+    first = {
+        launch.kernel: (launch.grid, launch.constants) for case in brief.baseline.cases for launch in case.launches
+    }
+    return lines.get(kernel) == first.get(kernel)
+
+
+def _choices(brief: Brief, tables: Tables) -> tuple[Choice, ...]:
+    """The rule for each surveyed kernel that promises something, the largest promise first."""
+    found = []
+    for kernel, (name, rows) in tables.items():
+        file = _file_of(brief, kernel)
+        if file is not None and _untouched(brief, kernel):
+            blocks = settings_table.steps_by_block(file.text, kernel, name)
+            choice = settings_table.choose(rows, kernel, name, blocks=blocks)
+            found += [choice] if choice is not None else []
+    return tuple(sorted(found, key=lambda choice: -choice.gain))
+
+
+def _write(brief: Brief, choices: tuple[Choice, ...]) -> tuple[tuple[SourceFile, ...], tuple[Choice, ...]]:
+    """The sources with every rule that can be written, and those rules."""
+    files = {file.path: file.text for file in brief.sources}
+    done = []
+    for choice in choices:
+        for path, text in files.items():
+            try:
+                files[path] = settings_table.written(text, choice, brief.baseline.runner.arch)
+            except NotUnderstood:
+                continue
+            done.append(choice)
+            break
+    return tuple(SourceFile(path=path, text=text) for path, text in files.items()), tuple(done)
+
+
+def _promise(choices: tuple[Choice, ...]) -> str:
+    said = [
+        f"{choice.rule.kernel} {choice.gain:.2f}x over its cases, most on {choice.best_case} ({choice.best_gain:.2f}x)"
+        for choice in choices
+    ]
+    return "Estimated: " + "; ".join(said) + "."
+
+
+def _sweep(brief: Brief, choices: tuple[Choice, ...], technique: str, title: str, risk: str = "") -> Proposal | None:
+    files, done = _write(brief, choices)
+    if not done:
+        return None
+    rules = "; ".join(f"{choice.rule.kernel} with {choice.rule.says}" for choice in done)
+    hypothesis = Hypothesis(
+        title=title,
+        why=f"Of all launch numbers that were compiled, the smallest rule near the best of each case is {rules}.{risk}",
+        expected=_promise(done),
+        technique=technique,
+        references=_references(brief),
+    )
+    return Proposal(files=files, hypothesis=hypothesis, proposer=NAME)
+
+
+def _sweeps(brief: Brief, tables: Tables) -> Iterator[Proposal | None]:
+    """All kernels at once; after a rejection each on its own, so that a good rule is not lost with a bad one."""
+    choices = _choices(brief, tables)
+    earlier = brief.rounds_with(SWEEP)
+    if choices and not earlier:
+        yield _sweep(brief, choices, SWEEP, "Launch numbers that follow the shape")
+    if earlier and not _accepted(earlier[0]) and len(choices) > 1:
+        for choice in choices:
+            kernel = choice.rule.kernel
+            yield _sweep(brief, (choice,), f"{SWEEP}:{kernel}", f"Launch numbers of {kernel} alone")
+
+
+def _accepted(played: Round) -> bool:
+    return played.verdict is not None and played.verdict.decision.is_accepted
+
+
+def _may_repeat(brief: Brief, name: str) -> bool:
+    earlier = brief.rounds_with(name)
+    return not earlier or (name in AGAIN and _accepted(earlier[-1]))
+
+
+def _rewrite(brief: Brief, name: str) -> tuple[float, Proposal] | None:
+    """A named transform of the first file it applies to, with the model's forecast for it."""
+    if not _may_repeat(brief, name):
+        return None
+    for file in brief.sources:
+        rewrite = TRANSFORMS[name].rewrite(file.text)
+        if rewrite is None:
+            continue
+        expects = forecast(brief, rewrite.kernels, FORECASTS[name])
+        gain = expects.gain if expects is not None else 1.0
+        hypothesis = Hypothesis(
+            title=rewrite.title,
+            why=rewrite.why,
+            expected=_expected(expects),
+            technique=name,
+            references=_references(brief),
+        )
+        files = _with_text(brief, file.path, rewrite.text)
+        return gain, Proposal(files=files, hypothesis=hypothesis, proposer=NAME)
+    return None
+
+
+def _expected(expects: Forecast | None) -> str:
+    if expects is None or abs(expects.gain - 1) < 0.001:
+        return "0 to 5 %, which only a GPU can show: nothing that the model counts changes."
+    return expects.says()
+
+
+def _references(brief: Brief) -> tuple[str, ...]:
+    return (f"v{brief.incumbent}",) if brief.incumbent else ()
+
+
+def _smaller_block(brief: Brief, tables: Tables) -> tuple[float, Proposal] | None:
+    """A smaller block for a kernel that takes its row at once. Whether it still sees all of it, the judge finds out."""
+    if not _may_repeat(brief, BLOCK):
+        return None
+    best: Choice | None = None
+    for kernel, (name, rows) in tables.items():
+        file = _file_of(brief, kernel)
+        if file is None or not _untouched(brief, kernel) or settings_table.steps_by_block(file.text, kernel, name):
+            continue
+        choice = settings_table.choose(rows, kernel, name, blocks=True)
+        known = settings_table.choose(rows, kernel, name, blocks=False)
+        beyond = choice.gain / (known.gain if known else 1.0) if choice else 0.0
+        if choice is not None and beyond >= settings_table.WORTH_IT and (best is None or choice.gain > best.gain):
+            best = choice
+    if best is None:
+        return None
+    made = _sweep(brief, (best,), BLOCK, f"A smaller block for {best.rule.kernel}", RISK)
+    return (best.gain, made) if made is not None else None
+
+
+def _ideas(brief: Brief, tables: Tables) -> list[Proposal]:
+    """Rewrites by what the model expects of them; equal ones in the order of the diagnosis."""
+
+    def make(name: str) -> tuple[float, Proposal] | None:
+        return _smaller_block(brief, tables) if name == BLOCK else _rewrite(brief, name)
+
+    names = (*TRANSFORMS, BLOCK)
+    known = [name for name in brief.diagnosis.strategies if name in names]
+    made = [found for name in dict.fromkeys((*known, *names)) if (found := make(name)) is not None]
+    hopeful = [(gain, proposal) for gain, proposal in made if gain >= HOPELESS]
+    return [proposal for _, proposal in sorted(hopeful, key=lambda pair: -pair[0])]
+
+
+def propose(brief: Brief) -> Proposal | None:
+    """The next idea that was not judged before, or None when every idea that applies was tried."""
+    if brief.budget <= 0:
+        return None
+    try:
+        tables = settings_table.tables(brief.baseline, brief.suite, brief.surveys)
+        for proposal in (*_sweeps(brief, tables), *_ideas(brief, tables)):
+            if proposal is not None and sources_digest(proposal.files) not in brief.judged:
+                return proposal
+    except SyntaxError:  # an incumbent that a person brought may parse for Triton's Python and not for ours
+        return None
+    return None

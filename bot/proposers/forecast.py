@@ -1,0 +1,94 @@
+"""What an idea should do to the numbers, written down before it is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bot.analysis.estimate import block_of, estimate_case
+from bot.analysis.stats import geometric_mean
+from bot.hardware.catalog import for_runner
+from bot.model.measurement import Launch
+from bot.proposers.brief import Brief
+
+TILE = 1024
+TILE_WARPS = 4
+FRESH_REGISTERS = 40
+"""An element-wise kernel with eight elements a thread takes 20 to 40 registers on sm_90."""
+
+PROLOGUE = 4
+"""Elements' worth of instructions that a program spends before and after its elements."""
+
+Change = Callable[[Launch], Launch]
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The model's gain over the incumbent: over all scored cases, and on the one that gains most."""
+
+    gain: float
+    case: str
+    before_us: float
+    after_us: float
+
+    def says(self) -> str:
+        change = f"{self.case} from {self.before_us:.1f} us to {self.after_us:.1f} us"
+        return f"{self.gain:.2f}x over the scored cases; most on {change} (estimated)."
+
+
+def forecast(brief: Brief, kernels: tuple[str, ...], change: Change) -> Forecast | None:
+    """The incumbent's facts with some launches changed, through the model. None where the model has nothing to say."""
+    cases, sheet = {case.id: case for case in brief.suite.cases}, for_runner(brief.facts.runner)
+    found: list[tuple[float, str, float, float, float]] = []
+    for facts in brief.facts.cases:
+        case = cases.get(facts.case)
+        if case is None:
+            return None
+        launches = tuple(change(one) if one.kernel in kernels else one for one in facts.launches)
+        before = estimate_case(facts, case, sheet)
+        after = estimate_case(facts.model_copy(update={"launches": launches}), case, sheet)
+        if before is None or after is None:
+            return None
+        found.append((before / after, facts.case, before, after, case.weight))
+    if not found:
+        return None
+    gain = geometric_mean([one[0] for one in found], [one[4] for one in found])
+    _, case_id, before, after, _ = max(found)
+    return Forecast(gain, case_id, before, after)
+
+
+def twice_the_programs(launch: Launch) -> Launch:
+    first, *rest = launch.grid
+    return launch.model_copy(update={"grid": (2 * first, *rest)})
+
+
+def _columns(launch: Launch, block: int) -> int:
+    """The width of a row where a constant says it: between half the block and all of it."""
+    numbers = [int(value) for _, value in launch.constants if value.isdecimal()]
+    return next((number for number in numbers if block // 2 < number < block), block)
+
+
+def in_tiles(launch: Launch) -> Launch:
+    """Fewer elements a thread, so fewer instructions and registers, and a program for each tile."""
+    block = block_of(launch)
+    if block is None or launch.resources is None:
+        return launch
+    tile, columns = min(block, TILE), _columns(launch, block)
+    per_thread = block / (32 * max(1, launch.num_warps))
+    shrunk = (tile / (32 * TILE_WARPS) + PROLOGUE) / (per_thread + PROLOGUE)
+    resources = launch.resources.model_copy(
+        update={
+            "registers": min(launch.resources.registers, FRESH_REGISTERS),
+            "spill_bytes": 0,
+            "instructions": max(1, round(launch.resources.instructions * min(1.0, shrunk))),
+        }
+    )
+    constants = tuple((n, str(tile) if "BLOCK" in n.upper() and v == str(block) else v) for n, v in launch.constants)
+    grid = (launch.grid[0], -(-columns // tile), launch.grid[2])
+    return launch.model_copy(
+        update={"grid": grid, "num_warps": TILE_WARPS, "constants": constants, "resources": resources}
+    )
+
+
+def as_it_was(launch: Launch) -> Launch:
+    return launch

@@ -1,0 +1,1 @@
+"""The voice: a campaign in; Markdown, commit messages, plots and records out. No clock, no network."""

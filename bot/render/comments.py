@@ -1,0 +1,291 @@
+"""One function for each thing the bot can say: a campaign goes in, Markdown comes out. The caller adds the marker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from bot.model.campaign import Answer, Campaign, Checkpoint, Stage
+from bot.model.commands import CommandError, Optimize
+from bot.model.ids import CommitSha
+from bot.model.people import Actor, Refusal
+from bot.render import bars, budget, commit, escape, folded, labels, numbers, steps, tables, typed, view
+from bot.render.budget import Detail
+from bot.render.environment import render
+from bot.render.escape import Trusted
+from bot.render.links import Links, link, picture
+
+NO_LINKS = Links()
+OPEN_CASES = 12
+"""Rows of a table of cases that is not folded."""
+MOST_FILES = 8
+STATUS_LIMIT = 140
+LIST_LIMIT = 200
+"""Kernels one listing names; a library has dozens."""
+
+
+def _said(template: str, values: dict[str, Any], commands: tuple[str, ...]) -> str:
+    body = render(f"comments/{template}.md.j2", **values)
+    return f"{body}\n{typed.line(commands)}\n"
+
+
+def _origin(links: Links) -> Trusted:
+    """Where everything is kept."""
+    pointers = [link("record", links.ledger), link("every accepted variant", links.lineage), link("run", links.run)]
+    return Trusted(" · ".join(str(pointer) for pointer in pointers if pointer))
+
+
+def _values(campaign: Campaign, links: Links) -> dict[str, Any]:
+    """What every page about a campaign may speak of."""
+    number = view.best(campaign)
+    score = view.score_of(campaign, number)
+    passed, total = view.right(view.measurement_of(campaign, number))
+    return {
+        "campaign": campaign,
+        "kernel": escape.code(view.kernel(campaign)),
+        "name": Trusted(view.kernel(campaign)),
+        "pinned": view.pinned(campaign),
+        "branch": view.branch(campaign),
+        "policy": campaign.policy,
+        "static": view.is_static(campaign),
+        "runner": view.runner(campaign),
+        "number": number,
+        "best": f"v{number}",
+        "title": view.title_of(campaign, number).rstrip(". "),
+        "speedup": numbers.score(score),
+        "passed": passed,
+        "total": total,
+        "notes": view.notes(campaign),
+        "worst": view.worst(score),
+        "names": labels.case_names(campaign.profile.suite if campaign.profile else None),
+        "held_back": steps.held_back(campaign),
+        "roof": steps.roof(campaign),
+        "searched": steps.searched(campaign),
+        "stopped": labels.STOPPED[campaign.stopped] if campaign.stopped else "",
+        "site": campaign.profile.site if campaign.profile else None,
+        "origin": _origin(links),
+        "links": links,
+        "machine": folded.machine(view.runner(campaign)),
+        "fold": tables.fold,
+    }
+
+
+def _findings(campaign: Campaign, links: Links, detail: Detail) -> dict[str, Any]:
+    """The variants: an open table, the plot and its text, and everything else folded."""
+    shown = tables.shown(campaign, detail.visible)
+    others = tuple(r.variant.number for r in campaign.rounds if r.variant.number not in shown)
+    rest = others[: detail.folded]
+    every = (*shown, *rest) if detail.folded else shown
+    number = view.best(campaign)
+    alt = f"{view.kernel(campaign)}: {{}} against v0, the same numbers as in the {{}} below"
+    return {
+        "table": tables.variants(campaign, shown),
+        "bars": bars.variants(campaign, shown),
+        "others": tables.variants(campaign, rest) if rest else Trusted(""),
+        "other_count": numbers.many(len(others), "more variant"),
+        "left_out": numbers.many(len(others) - len(rest), "more variant") if len(others) > len(rest) else "",
+        "variants_picture": picture(links.variants_light, links.variants_dark, alt.format("every variant", "text")),
+        "cases_picture": picture(links.plot_light, links.plot_dark, alt.format(f"v{number} by case", "table")),
+        "cases": folded.cases(campaign, number, detail.cases),
+        "open_cases": folded.cases(campaign, number, min(detail.cases, OPEN_CASES)),
+        "baseline": folded.baseline(campaign, min(detail.cases, OPEN_CASES)),
+        "resources": folded.resources(campaign, every),
+        "passports": folded.passports(campaign, every),
+        "findings": folded.findings(campaign, every, 3 * len(every)),
+    }
+
+
+def _settings(command: Optimize | None) -> dict[str, Any]:
+    if command is None:
+        return {"goal": "balanced", "scope": "both passes", "gpu": "any", "mode": "interactive", "target": ""}
+    return {
+        "goal": labels.GOALS[command.goal],
+        "scope": labels.SCOPES[command.scope],
+        "gpu": labels.GPUS[command.gpu],
+        "mode": command.mode,
+        "target": command.target.text if command.target else "",
+    }
+
+
+def _page(
+    template: str, campaign: Campaign, links: Links, more: Callable[[Detail], dict[str, Any]] = lambda _: {}
+) -> str:
+    def at(detail: Detail) -> str:
+        values = _values(campaign, links) | _findings(campaign, links, detail) | more(detail)
+        return _said(template, values, typed.now(campaign))
+
+    return budget.fitted(at)
+
+
+def status(campaign: Campaign, links: Links = NO_LINKS) -> str:
+    """The one living comment: what was understood, where it stands, how to stop it."""
+    values = _values(campaign, links) | _settings(campaign.command)
+    values |= {
+        "glyph": steps.glyph(campaign),
+        "headline": steps.headline(campaign),
+        "steps": steps.table(campaign),
+        "requester": campaign.requester.login if campaign.requester else "",
+        "budget": numbers.many(view.budget(campaign), "variant"),
+        "over": campaign.stage in (Stage.CLOSING, Stage.ENDED),
+    }
+    return budget.cut(_said("status", values, typed.now(campaign)))
+
+
+def commit_status(campaign: Campaign) -> str:
+    """The one line beside a commit's dot: GitHub allows 140 characters."""
+    head = steps.headline(campaign)
+    best = f"; v{campaign.incumbent} is {view.speedup_of(campaign, campaign.incumbent)}" if campaign.incumbent else ""
+    reason = f" ({campaign.reason})" if campaign.reason else ""
+    return escape.plain(f"{head}{reason}{best}", STATUS_LIMIT)
+
+
+def checkpoint_profile(campaign: Campaign, links: Links = NO_LINKS) -> str:
+    """Asks whether to go on from what the profile found."""
+    profile = campaign.profile
+    assert profile is not None, "a profile checkpoint needs a profile"
+
+    def more(detail: Detail) -> dict[str, Any]:
+        return {
+            "approval": typed.approval(campaign),
+            "diagnosis": profile.diagnosis,
+            "clues": profile.diagnosis.clues[: detail.visible],
+            "strategies": [escape.code(name) for name in profile.diagnosis.strategies[: detail.visible]],
+            "differs": [escape.code(path) for path in profile.oracle_differs[: detail.visible]],
+            "differ_count": len(profile.oracle_differs),
+            "site": profile.site,
+            "budget": numbers.many(view.budget(campaign), "variant"),
+        }
+
+    return _page("checkpoint_profile", campaign, links, more)
+
+
+def checkpoint_winner(campaign: Campaign, links: Links = NO_LINKS) -> str:
+    """Asks which variant to finish."""
+    picks = [f"v{number}" for number in campaign.lineage[1:] if number != view.best(campaign)]
+    return _page(
+        "checkpoint_winner", campaign, links, lambda _: {"approval": typed.approval(campaign), "picks": picks[-8:]}
+    )
+
+
+def _files(campaign: Campaign) -> list[Trusted]:
+    changed = view.changed_files(campaign)
+    more = len(changed) - MOST_FILES
+    rest = [Trusted(f"{more} more")] if more > 0 else []
+    return [*(escape.code(path) for path in changed[:MOST_FILES]), *rest]
+
+
+def _finalization(campaign: Campaign, detail: Detail) -> dict[str, Any]:
+    """What the clean worktree said: the table of commands, what failed, the change itself."""
+    done = campaign.finalization
+    runs = [("tests", run) for run in done.tests] + [("style", run) for run in done.style] if done else []
+    diff = view.diff(view.sources_of(campaign, 0), view.committed(campaign))
+    return {
+        "approval": typed.approval(campaign),
+        "runs": folded.commands(runs[: 2 * detail.visible]),
+        "failed": view.failed_run(campaign),
+        "lines": detail.lines,
+        "diff": escape.fence(diff, "diff", lines=detail.lines, limit=12_000) if diff else Trusted(""),
+        "diff_size": view.diff_size(diff),
+        "files": _files(campaign),
+        "message": escape.fence(commit.winner_message(campaign), "text", lines=detail.lines),
+        "author": campaign.pull.author.login if campaign.pull else "",
+    }
+
+
+def checkpoint_final(campaign: Campaign, links: Links = NO_LINKS) -> str:
+    """Asks whether to push. Tests and style have passed."""
+    return _page("checkpoint_final", campaign, links, lambda detail: _finalization(campaign, detail))
+
+
+def _last_word(campaign: Campaign) -> str:
+    """Who ended it: gave the final approval, or said no."""
+    final = campaign.answer_to(Checkpoint.FINAL)
+    refused = [answer for answer in campaign.answers if not answer.approved]
+    found = refused[-1] if refused else final
+    return found.actor.login if found else ""
+
+
+def _commit(campaign: Campaign, links: Links) -> Trusted:
+    name = f"`{(campaign.pushed or '')[:7]}`"
+    return link(name, links.commit) or Trusted(name)
+
+
+def result(campaign: Campaign, links: Links = NO_LINKS) -> str:
+    """The last word of a campaign, whatever it is."""
+    outcome = campaign.outcome
+    assert outcome is not None, "a result needs an outcome"
+
+    def more(detail: Detail) -> dict[str, Any]:
+        return _finalization(campaign, detail) | {
+            "reason": campaign.reason or "internal_error",
+            "detail": campaign.detail,
+            "actor": _last_word(campaign),
+            "commit": _commit(campaign, links),
+            "efficient": campaign.stopped == "efficient",
+        }
+
+    return _page(f"result_{outcome}", campaign, links, more)
+
+
+def refusal(found: Refusal, actor: Actor, links: Links = NO_LINKS) -> str:
+    """The command may not be carried out."""
+    values = {
+        "actor": actor.login,
+        "refusal": found,
+        "paste": Trusted(escape.one_command(found.paste)),
+        "run": link("run", links.run),
+    }
+    return budget.cut(_said("refusal", values, IDLE_OR_STATUS))
+
+
+IDLE_OR_STATUS = ("/optimize status", *typed.IDLE)
+
+
+def command_error(error: CommandError, actor: Actor, links: Links = NO_LINKS) -> str:
+    """The comment could not be understood."""
+    values = {
+        "actor": actor.login,
+        "error": error,
+        "paste": Trusted(escape.one_command(error.paste)),
+        "run": link("run", links.run),
+    }
+    return budget.cut(_said("command_error", values, typed.IDLE))
+
+
+def answered(answer: Answer, campaign: Campaign, links: Links = NO_LINKS) -> str:
+    """A human's word was heard; `campaign` already holds it."""
+    values = _values(campaign, links) | {"answer": answer, "actor": answer.actor.login}
+    return budget.cut(_said("answered", values, typed.now(campaign)))
+
+
+def try_noted(commit_sha: CommitSha, actor: Actor, campaign: Campaign, links: Links = NO_LINKS) -> str:
+    """Somebody's own commit joins the queue of ideas."""
+    values = _values(campaign, links) | {"sha": commit_sha[:7], "actor": actor.login}
+    return budget.cut(_said("try_noted", values, typed.now(campaign)))
+
+
+def help(body: str, campaign: Campaign | None = None) -> str:
+    """`body` is the page of commands/help.py, Markdown of ours."""
+    return budget.cut(_said("help", {"body": Trusted(body)}, typed.now(campaign)))
+
+
+def listing(kernels: Collection[str], touched: Collection[str] = ()) -> str:
+    """The kernels that can be asked for; those this pull request touches come first."""
+    first = [name for name in kernels if name in set(touched)]
+    rest = [name for name in kernels if name not in set(touched)]
+    names = [*first, *rest]
+    values = {
+        "touched": [escape.code(name) for name in first[:LIST_LIMIT]],
+        "others": [escape.code(name) for name in rest[: max(LIST_LIMIT - len(first), 0)]],
+        "more": max(len(names) - LIST_LIMIT, 0),
+        "count": numbers.many(len(names), "kernel"),
+    }
+    example = (f"/optimize {names[0]}",) if names and escape.one_command(f"/optimize {names[0]}") else ()
+    return budget.cut(_said("listing", values, (*example, *typed.ALWAYS)))
+
+
+def status_reply(campaign: Campaign | None, links: Links = NO_LINKS) -> str:
+    """What `/optimize status` is answered with."""
+    if campaign is None:
+        return _said("status_none", {}, typed.IDLE)
+    return status(campaign, links)

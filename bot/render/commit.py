@@ -1,0 +1,133 @@
+"""What git remembers: the winning commit's message and those of the lineage branch. Plain text, no Markdown."""
+
+from __future__ import annotations
+
+import textwrap
+
+from bot.model.campaign import Campaign, Checkpoint
+from bot.model.ids import VariantNumber
+from bot.model.measurement import Evidence
+from bot.render import labels, numbers, view
+from bot.render.escape import message as quiet
+
+AUTHOR = ("kernelwright", "bot@kernelwright.invalid")
+"""Nobody's mailbox, and nobody's account."""
+SUBJECT = 72
+BODY = 72
+MOST_CASES = 12
+MOST_CHANGES = 8
+
+
+def _wrapped(text: str, first: str = "", rest: str = "") -> str:
+    return textwrap.fill(
+        text, BODY, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _score(campaign: Campaign, number: VariantNumber) -> str:
+    return numbers.score(view.score_of(campaign, number))
+
+
+def _subject(campaign: Campaign, number: VariantNumber) -> str:
+    """The figure always; the idea too when the line has room for it."""
+    played = campaign.round_of(number)
+    title = quiet(played.variant.hypothesis.title, SUBJECT) if played else ""
+    base = f"[Perf] Optimize {view.kernel(campaign)} kernel: {_score(campaign, number)}"
+    return f"{base}, {title}" if title and len(base) + 2 + len(title) <= SUBJECT else base
+
+
+def _steps(campaign: Campaign, number: VariantNumber) -> list[VariantNumber]:
+    """The accepted variants this one was made of, oldest first."""
+    chain: list[VariantNumber] = []
+    while number and number not in chain:
+        played = campaign.round_of(number)
+        chain.append(number)
+        number = played.variant.parent if played else 0
+    return chain[::-1]
+
+
+def _changes(campaign: Campaign, number: VariantNumber) -> str:
+    steps = _steps(campaign, number)
+    lines = [_wrapped(quiet(view.title_of(campaign, step)), "- ", "  ") for step in steps[-MOST_CHANGES:]]
+    return "\n".join(["Key changes:", *lines])
+
+
+def _summary(campaign: Campaign, number: VariantNumber) -> str:
+    played = campaign.round_of(number)
+    why = quiet(played.variant.hypothesis.why) if played else ""
+    passed, total = view.right(view.measurement_of(campaign, number))
+    checked = f"Correct on {passed} of {numbers.many(total, 'case')} against the fp64 oracle." if total else ""
+    ends = "" if not why or why.endswith((".", "!", "?", "…")) else "."
+    return _wrapped(f"{why}{ends} {checked}".strip())
+
+
+def _results(campaign: Campaign, number: VariantNumber) -> str:
+    score = view.score_of(campaign, number)
+    runner = view.runner(campaign)
+    if score is None or runner is None:
+        return ""
+    static = score.evidence is Evidence.STATIC
+    where = (
+        f"estimated for {runner.arch} by compiling, not timed" if static else f"measured on {quiet(runner.gpu_name)}"
+    )
+    names = labels.case_names(campaign.profile.suite if campaign.profile else None)
+    shown = [(quiet(names.get(case.case, case.case), 30), case) for case in score.cases[:MOST_CASES]]
+    width = max((len(name) for name, _ in shown), default=0)
+    lines = [
+        f"  {name:<{width}}  {numbers.duration(case.before_us):>8} -> {numbers.duration(case.after_us):>8}"
+        f"  {numbers.ratio(case.speedup):>6}"
+        for name, case in shown
+    ]
+    more = len(score.cases) - len(shown)
+    lines += [f"  and {numbers.many(more, 'more case')}"] * (more > 0)
+    return "\n".join([f"Results ({where}):", *lines, f"  {'geomean':<{width}}  {numbers.score(score)}"])
+
+
+def _approver(campaign: Campaign) -> str:
+    """Who let it be pushed: a person, or the repository's own policy, which says so."""
+    final = campaign.answer_to(Checkpoint.FINAL)
+    if final and final.approved:
+        return final.actor.login
+    return 'repository policy (final_approval = "none")' if campaign.policy.final_approval == "none" else ""
+
+
+def _trailers(campaign: Campaign, number: VariantNumber, approver: str = "") -> str:
+    """`Evidence: static` stands beside `Measured-at` so that the pair never claims a GPU."""
+    score = view.score_of(campaign, number)
+    trailers = {
+        "Kernelwright-Campaign": campaign.id,
+        "Measured-at": campaign.pull.head_sha if campaign.pull else "",
+        "Evidence": str(score.evidence) if score else "",
+        "Requested-by": campaign.requester.login if campaign.requester else "",
+        "Approved-by": approver,
+    }
+    return "\n".join(f"{name}: {value}" for name, value in trailers.items() if value)
+
+
+def round_message(campaign: Campaign, number: VariantNumber) -> str:
+    """One accepted round on `optimize/<campaign>`, so that reviewers can diff any variant."""
+    played = campaign.round_of(number)
+    hypothesis = played.variant.hypothesis if played else None
+    title = quiet(hypothesis.title) if hypothesis else view.title_of(campaign, number)
+    subject = f"[optimize] {view.kernel(campaign)} triton round-{number + 1}: {title}"
+    expected = quiet(f"{hypothesis.why} Expected: {hypothesis.expected}") if hypothesis else ""
+    facts = [
+        _wrapped(f"Hypothesis: {expected}", rest="  "),
+        _wrapped(f"Result: {_score(campaign, number)} over v0", rest="  "),
+        f"Details: campaigns/{campaign.id}/{view.kernel(campaign)}_v{number}_notes.md",
+    ]
+    shown = subject if len(subject) <= SUBJECT else subject[: SUBJECT - 1].rstrip() + "…"
+    return "\n\n".join([shown, "\n".join(facts), _trailers(campaign, number)]) + "\n"
+
+
+def winner_message(campaign: Campaign) -> str:
+    """The winning commit, fit to be read in five years without this conversation."""
+    number = view.best(campaign)
+    parts = (
+        _subject(campaign, number),
+        _summary(campaign, number),
+        _changes(campaign, number),
+        _results(campaign, number),
+        _trailers(campaign, number, _approver(campaign)),
+    )
+    return "\n\n".join(part for part in parts if part) + "\n"

@@ -1,0 +1,72 @@
+"""Times and memory by pass, the way the records of the source systems sum them up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import exp, fsum, log
+
+from bot.model.campaign import Profile, Round
+from bot.model.measurement import Case, Evidence
+from bot.render import numbers
+
+PASS_ORDER = ("forward", "backward", "full")
+
+
+def geomean(values: list[float]) -> float | None:
+    return exp(fsum(map(log, values)) / len(values)) if values and min(values) > 0 else None
+
+
+def baseline_us(profile: Profile) -> dict[str, float]:
+    return {case.case: case.timing.median_us for case in profile.baseline.cases if case.timing}
+
+
+def variant_us(played: Round) -> dict[str, float]:
+    """What the verdict was reached on; a variant without a score has none."""
+    score = played.verdict.score if played.verdict else None
+    return {case.case: case.after_us for case in score.cases} if score else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One variant in a row: mean and worst of each pass, and of the whole step where a case runs it whole."""
+
+    mean: Mapping[str, float | None]
+    worst: Mapping[str, float | None]
+
+    @property
+    def whole(self) -> float | None:
+        """`full` is timed by itself, never added up from its passes; a forward-only kernel steps by its forward."""
+        return self.mean["full"] or (self.mean["forward"] if self.mean["backward"] is None else None)
+
+
+def step(cases: tuple[Case, ...], times: Mapping[str, float]) -> Step:
+    found = {
+        direction: [times[case.id] for case in cases if case.direction == direction and case.id in times]
+        for direction in PASS_ORDER
+    }
+    return Step({k: geomean(v) for k, v in found.items()}, {k: max(v, default=None) for k, v in found.items()})
+
+
+def _gain(before: float | None, after: float | None) -> str:
+    return "-" if before is None or after is None else f"{100 * (before / after - 1):+.3f}%"
+
+
+def against(base: Step, now: Step) -> str:
+    """`step ±X%, fwd ±Y%, bwd ±Z%`: above zero is faster."""
+    return ", ".join(
+        (
+            f"step {_gain(base.whole, now.whole)}",
+            f"fwd {_gain(base.mean['forward'], now.mean['forward'])}",
+            f"bwd {_gain(base.mean['backward'], now.mean['backward'])}",
+        )
+    )
+
+
+def plain_us(value: float | None) -> str:
+    """A figure under a head that names the unit."""
+    return "-" if value is None else f"{value:.3f}"
+
+
+def mark(evidence: Evidence) -> str:
+    return f" {numbers.ESTIMATED}" if evidence is Evidence.STATIC else ""

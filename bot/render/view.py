@@ -1,0 +1,147 @@
+"""What a page asks a campaign. Nothing is decided here."""
+
+from __future__ import annotations
+
+from difflib import unified_diff
+
+from bot.model.campaign import Campaign, CommandRun, Round, Stage
+from bot.model.ids import VariantNumber
+from bot.model.measurement import Evidence, Measurement, Runner
+from bot.model.variant import SourceFile
+from bot.model.verdict import CaseScore, Score
+from bot.render import numbers
+
+MOST_NOTES = 5
+TRY_STAGES = (Stage.AWAIT_PROFILE, Stage.OPTIMIZING, Stage.AWAIT_WINNER)
+
+
+def kernel(campaign: Campaign) -> str:
+    return campaign.command.kernel if campaign.command else "the kernel"
+
+
+def pinned(campaign: Campaign) -> str:
+    """The commit everything is about, short; a local campaign has none."""
+    return campaign.pull.head_sha[:7] if campaign.pull else ""
+
+
+def branch(campaign: Campaign) -> str:
+    return campaign.pull.head_ref if campaign.pull else ""
+
+
+def budget(campaign: Campaign) -> int:
+    asked = campaign.command.max_variants if campaign.command else 0
+    return min(asked, campaign.policy.max_variants)
+
+
+def runner(campaign: Campaign) -> Runner | None:
+    return campaign.profile.baseline.runner if campaign.profile else None
+
+
+def evidence(campaign: Campaign) -> Evidence:
+    """Before anything was found out, the careful word."""
+    found = runner(campaign)
+    return found.evidence if found else Evidence.STATIC
+
+
+def is_static(campaign: Campaign) -> bool:
+    return evidence(campaign) is Evidence.STATIC
+
+
+def best(campaign: Campaign) -> VariantNumber:
+    """The variant a page is about: the chosen winner, else the best so far."""
+    return campaign.incumbent if campaign.winner is None else campaign.winner
+
+
+def measurement_of(campaign: Campaign, number: VariantNumber) -> Measurement | None:
+    if number == 0:
+        return campaign.profile.baseline if campaign.profile else None
+    found = campaign.round_of(number)
+    return found.measurement if found else None
+
+
+def score_of(campaign: Campaign, number: VariantNumber) -> Score | None:
+    found = campaign.round_of(number)
+    return found.verdict.score if found and found.verdict else None
+
+
+def sources_of(campaign: Campaign, number: VariantNumber) -> tuple[SourceFile, ...]:
+    if number == 0:
+        return campaign.profile.sources if campaign.profile else ()
+    found = campaign.round_of(number)
+    return found.variant.files if found else ()
+
+
+def title_of(campaign: Campaign, number: VariantNumber) -> str:
+    found = campaign.round_of(number)
+    return found.variant.hypothesis.title if found else "the untouched source"
+
+
+def speedup_of(campaign: Campaign, number: VariantNumber) -> str:
+    return numbers.score(score_of(campaign, number))
+
+
+def worst(score: Score | None) -> CaseScore | None:
+    return min(score.cases, key=lambda case: case.speedup) if score and score.cases else None
+
+
+def right(found: Measurement | None) -> tuple[int, int]:
+    """Correctness cases passed, and how many there were."""
+    checks = found.checks if found else ()
+    return sum(check.passed for check in checks), len(checks)
+
+
+def is_accepted(played: Round) -> bool:
+    return played.verdict is not None and played.verdict.decision.is_accepted
+
+
+def judged(campaign: Campaign) -> tuple[Round, ...]:
+    return tuple(played for played in campaign.rounds if played.verdict is not None)
+
+
+def notes(campaign: Campaign) -> tuple[str, ...]:
+    """What a human should know before taking the best variant."""
+    played = campaign.round_of(best(campaign))
+    found = played.verdict.findings if played and played.verdict else ()
+    return tuple(finding.message for finding in found if finding.severity == "note")[:MOST_NOTES]
+
+
+def failed_run(campaign: Campaign) -> CommandRun | None:
+    """The command that stopped the winner: the first failed test, else the style check's last word."""
+    done = campaign.finalization
+    runs = (*done.tests, *done.style[-1:]) if done else ()
+    return next((run for run in runs if not run.passed), None)
+
+
+def committed(campaign: Campaign) -> tuple[SourceFile, ...]:
+    """The text that is or would be committed."""
+    return campaign.finalization.files if campaign.finalization else sources_of(campaign, best(campaign))
+
+
+def changed_files(campaign: Campaign) -> tuple[str, ...]:
+    before = {file.path: file.text for file in sources_of(campaign, 0)}
+    return tuple(file.path for file in committed(campaign) if before.get(file.path) != file.text)
+
+
+def _lines(text: str) -> list[str]:
+    """Split as git does: at newlines only, and a missing last one is shown."""
+    lines = text.split("\n")
+    if lines[-1] == "":
+        return lines[:-1]
+    return [*lines[:-1], lines[-1] + "  (no newline at the end)"]
+
+
+def diff(before: tuple[SourceFile, ...], after: tuple[SourceFile, ...]) -> str:
+    """A real unified diff, never told from memory."""
+    old = {file.path: file.text for file in before}
+    parts = []
+    for file in after:
+        lines = unified_diff(
+            _lines(old.get(file.path, "")), _lines(file.text), f"a/{file.path}", f"b/{file.path}", lineterm=""
+        )
+        parts.append("\n".join(lines))
+    return "\n".join(part for part in parts if part)
+
+
+def diff_size(shown: str) -> str:
+    lines = [line for line in shown.split("\n") if not line.startswith(("+++", "---"))]
+    return f"+{sum(line.startswith('+') for line in lines)} -{sum(line.startswith('-') for line in lines)}"

@@ -1,0 +1,85 @@
+"""What bench and judge say to each other, one JSON object a line over the judge's pipes."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+from bot.worker.contract.calls import Call
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """A case as the judge sees it: nothing of the target but its numbers."""
+
+    id: str
+    direction: Literal["forward", "backward", "full"]
+    sizes: tuple[tuple[str, int], ...]
+    dtype: str
+
+
+@dataclasses.dataclass(frozen=True)
+class PlanRequest:
+    do: Literal["plan"]
+    kernel: str
+    cases: tuple[Shape, ...]
+    checks: tuple[Shape, ...]
+    seed: int
+    folder: str
+    """Where the inputs of the checks are written."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CasePlan:
+    call: Call
+    minimum_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    cases: tuple[CasePlan, ...]
+    checks: tuple[Call, ...]
+    skipped: tuple[tuple[str, str], ...]
+    """Checks that are not run here, each with the reason."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PrepareRequest:
+    do: Literal["prepare"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    blobs: int
+
+
+@dataclasses.dataclass(frozen=True)
+class CompareRequest:
+    do: Literal["compare"]
+    folder: str
+    """A worker's answer folder."""
+    baseline: bool
+    """Remember this answer as the untouched kernel's."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One check: passed or not, and how close to its limit the worst output came."""
+
+    case: str
+    passed: bool
+    worst: str
+    margin: float | None
+    detail: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    rows: tuple[Row, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Complaint:
+    """The judge cannot do what it was asked: a kernel without a recipe, an answer that is not one."""
+
+    complaint: str

@@ -1,0 +1,202 @@
+"""Makes code that was written for a GPU run where there is none.
+
+Tensors live at `home` ("cpu" with values, "meta" with shapes only) and say that they are on cuda:0, so that host code
+takes the same branches as on a GPU; torch.cuda answers for the chip that is compiled for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from bot.worker.contract.arches import Arch
+
+CUDA = torch.device("cuda", 0)
+_SAYS = {torch.Tensor.device: CUDA, torch.Tensor.is_cuda: True, torch.Tensor.is_cpu: False, torch.Tensor.is_meta: False}
+"""Attributes of a tensor that are answered for it."""
+_STAYS = (torch.Tensor.cuda, torch.Tensor.pin_memory)
+_ITEM = (torch.Tensor.item, torch.Tensor.__index__, torch.Tensor.__int__, torch.Tensor.__float__)
+_TRUTH = (torch.Tensor.__bool__, torch.equal, torch.allclose, torch.Tensor.equal, torch.Tensor.allclose)
+
+
+def _is_cuda(value: Any) -> bool:
+    if isinstance(value, torch.device):
+        return bool(value.type == "cuda")
+    return isinstance(value, str) and (value == "cuda" or value.startswith("cuda:"))
+
+
+class PretendCuda(TorchFunctionMode):  # type: ignore[misc]
+    """While active, tensors claim to be on a GPU and what is made "on cuda" is made at home."""
+
+    def __init__(self, home: str) -> None:
+        super().__init__()
+        self._home = torch.device(home)
+
+    def _at_home(self, value: Any) -> Any:
+        return self._home if _is_cuda(value) else value
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        getter = getattr(func, "__self__", None)
+        if getter is not None and func.__name__ == "__get__":
+            for attribute, answer in _SAYS.items():
+                if getter is attribute:
+                    return answer
+        if self._home.type == "meta" and args:
+            # Values do not exist here; one plausible answer keeps the launches coming.
+            if func in _ITEM:
+                return 1.0 if args[0].is_floating_point() else 1
+            if func in _TRUTH:
+                return False
+        if func in _STAYS:
+            return args[0]
+        if func is torch.device:
+            return func(*args, **(kwargs or {}))
+        kwargs = {name: self._at_home(value) for name, value in (kwargs or {}).items()}
+        return func(*[self._at_home(value) for value in args], **kwargs)
+
+
+class _NoDevice(contextlib.AbstractContextManager[None]):
+    """torch.cuda.device and torch.cuda.stream as contexts that change nothing."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.idx = 0
+
+    def __exit__(self, *_: Any) -> None:
+        return None
+
+
+def _properties(arch: Arch, processors: int) -> SimpleNamespace:
+    major, minor = arch.capability
+    return SimpleNamespace(
+        name=arch.chip,
+        major=major,
+        minor=minor,
+        multi_processor_count=processors,
+        gpu_eu_count=processors,
+        total_memory=arch.memory_bytes,
+        warp_size=arch.warp,
+        max_threads_per_multi_processor=2048,
+        regs_per_multiprocessor=65536,
+        shared_memory_per_block=49152,
+        shared_memory_per_block_optin=arch.shared_bytes,
+        shared_memory_per_multiprocessor=arch.shared_bytes,
+        L2_cache_size=50 * 2**20,
+        gcnArchName=str(arch.number),
+        is_integrated=0,
+    )
+
+
+def _answers(arch: Arch, processors: int) -> dict[str, Any]:
+    properties = _properties(arch, processors)
+    stream = SimpleNamespace(cuda_stream=0, synchronize=lambda: None, wait_stream=lambda other: None, device=CUDA)
+    return {
+        "is_available": lambda: True,
+        "init": lambda: None,
+        "_lazy_init": lambda: None,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "set_device": lambda device: None,
+        "device": _NoDevice,
+        "device_of": _NoDevice,
+        "stream": _NoDevice,
+        "current_stream": lambda device=None: stream,
+        "default_stream": lambda device=None: stream,
+        "Stream": lambda *args, **kwargs: stream,
+        "synchronize": lambda device=None: None,
+        "empty_cache": lambda: None,
+        "get_device_properties": lambda device=None: properties,
+        "get_device_capability": lambda device=None: arch.capability,
+        "get_device_name": lambda device=None: arch.chip,
+        "is_bf16_supported": lambda *args, **kwargs: True,
+        "is_current_stream_capturing": lambda: False,
+        "memory_allocated": lambda device=None: 0,
+        "max_memory_allocated": lambda device=None: 0,
+    }
+
+
+class StubDriver:
+    """Triton's view of a chip that is not there. `aim` chooses what is compiled for; each chip is its own device."""
+
+    def __init__(self, arch: Arch, processors: int) -> None:
+        from triton.backends.compiler import GPUTarget
+
+        self._target = GPUTarget
+        self._seen: list[str] = []
+        self.aim(arch)
+        self.utils = SimpleNamespace(get_device_properties=lambda device: self._device_properties(processors))
+
+    def aim(self, arch: Arch) -> None:
+        self.arch = arch
+        if arch.name not in self._seen:
+            self._seen.append(arch.name)
+
+    def _device_properties(self, processors: int) -> dict[str, int]:
+        return {
+            "max_shared_mem": self.arch.shared_bytes,
+            "max_num_regs": 65536,
+            "multiprocessor_count": processors,
+            "warpSize": self.arch.warp,
+            "sm_clock_rate": 1_980_000,
+            "mem_clock_rate": 2_619_000,
+            "mem_bus_width": 5120,
+        }
+
+    def get_current_target(self) -> Any:
+        return self._target(self.arch.backend, self.arch.number, self.arch.warp)
+
+    def get_current_device(self) -> int:
+        return self._seen.index(self.arch.name)
+
+    def get_device_capability(self, device: int = 0) -> tuple[int, int]:
+        return self.arch.capability
+
+    def get_current_stream(self, device: int = 0) -> int:
+        return 0
+
+    def set_current_device(self, device: int) -> None:
+        return None
+
+    def get_active_torch_device(self) -> torch.device:
+        return CUDA
+
+    def get_device_interface(self) -> Any:
+        return torch.cuda
+
+    def get_benchmarker(self) -> Any:
+        """Nothing can be timed here: every configuration is as good as the first."""
+        return lambda kernel_call, quantiles=None, **_: [1.0] * len(quantiles or (1.0,))
+
+
+def first_configuration() -> None:
+    """An autotuned kernel takes its first configuration that survives pruning: there is no clock to choose by."""
+    from triton.runtime.autotuner import Autotuner
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        self.nargs = dict(zip(self.arg_names, args, strict=False))  # the other parameters come by keyword
+        config = self.prune_configs(kwargs)[0]
+        self.best_config = config
+        if config.pre_hook is not None:
+            config.pre_hook({**self.nargs, **kwargs, **config.all_kwargs()})
+        return self.fn.run(*args, **kwargs, **config.all_kwargs())
+
+    Autotuner.run = run
+
+
+def install(arch: Arch, processors: int) -> StubDriver:
+    """Answer for a chip of this kind, in torch and in Triton. Before the variant is imported."""
+    from triton.runtime.driver import driver
+
+    for name, answer in _answers(arch, processors).items():
+        setattr(torch.cuda, name, answer)
+    if arch.backend == "hip":
+        torch.version.hip = "6.4"
+    elif torch.version.cuda is None:
+        torch.version.cuda = "12.8"
+    stub = StubDriver(arch, processors)
+    driver.set_active(stub)
+    first_configuration()
+    return stub

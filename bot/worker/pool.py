@@ -1,0 +1,117 @@
+"""Compiles candidates in forked processes of their own, each with a budget after which it is killed.
+
+A fork costs 20 ms where a fresh interpreter with torch costs two seconds; a block of 32768 with one warp keeps a
+compiler busy for minutes, so being able to kill a candidate is not optional.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from bot.worker.contract import Binary, ContractError, Refusal, clip, parse, render
+
+MAX_REPLY = 2**20
+Candidate = TypeVar("Candidate")
+
+
+@dataclass(frozen=True)
+class _Reply:
+    binary: Binary | None = None
+    refusal: Refusal | None = None
+
+
+@dataclass
+class _Child:
+    index: int
+    pid: int
+    pipe: int
+    deadline: float
+    reply: bytes = b""
+
+
+def _work(job: Callable[[], Binary], pipe: int) -> None:
+    """In the child: one answer through the pipe, then gone without any clean-up of the parent's things."""
+    code = 1
+    try:
+        with contextlib.suppress(OSError):
+            os.setpgid(0, 0)
+        try:
+            reply = _Reply(binary=job())
+        except MemoryError:
+            reply = _Reply(refusal=Refusal("memory", "the compiler ran out of memory"))
+        except Exception as error:  # a compiler has no closed list of exceptions
+            reply = _Reply(refusal=Refusal("compile_failed", clip(f"{type(error).__name__}: {error}")))
+        with os.fdopen(pipe, "w") as out:
+            out.write(render(reply))
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _start(index: int, job: Callable[[], Binary], budget_s: float) -> _Child:
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(ours)
+        _work(job, theirs)
+    os.close(theirs)
+    with contextlib.suppress(OSError):
+        os.setpgid(pid, pid)
+    return _Child(index, pid, ours, time.monotonic() + budget_s)
+
+
+def _end(child: _Child) -> None:
+    """Its whole group, so that no ptxas outlives it."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    os.close(child.pipe)
+    os.waitpid(child.pid, 0)
+
+
+def _verdict(child: _Child, budget_s: float) -> _Reply:
+    if time.monotonic() >= child.deadline:
+        return _Reply(refusal=Refusal("compile_timeout", f"did not compile within {budget_s:g} s"))
+    try:
+        return parse(_Reply, child.reply)
+    except ContractError:
+        return _Reply(refusal=Refusal("compile_failed", "the compiler process died"))
+
+
+def _drain(children: list[_Child]) -> list[_Child]:
+    """Read what is there; those that are through or too late."""
+    wait = max(0.0, min(child.deadline for child in children) - time.monotonic())
+    ready, _, _ = select.select([child.pipe for child in children], [], [], wait)
+    finished = []
+    for child in children:
+        if child.pipe in ready:
+            piece = os.read(child.pipe, 65536)
+            child.reply += piece
+            if not piece or len(child.reply) > MAX_REPLY:
+                finished.append(child)
+                continue
+        if time.monotonic() >= child.deadline:
+            finished.append(child)
+    return finished
+
+
+def compile_all(jobs: Sequence[Callable[[], Binary]], *, budget_s: float, processes: int) -> list[_Reply]:
+    """One reply for each job, in order."""
+    replies: list[_Reply | None] = [None] * len(jobs)
+    waiting = list(range(len(jobs)))
+    running: list[_Child] = []
+    while waiting or running:
+        while waiting and len(running) < max(1, processes):
+            index = waiting.pop(0)
+            running.append(_start(index, jobs[index], budget_s))
+        for child in _drain(running):
+            running.remove(child)
+            replies[child.index] = _verdict(child, budget_s)
+            _end(child)
+    return [reply for reply in replies if reply is not None]

@@ -1,0 +1,98 @@
+"""Effects that speak: the status comment, questions, the result, commit statuses, reactions."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from bot.campaign.effects import AskHuman, Effect, MarkCommit, ReactFinally, SayResult, SayStatus
+from bot.forge.threads import keep, say_once
+from bot.ledger.layout import campaign_dir, plot_path
+from bot.model.campaign import Campaign, Checkpoint, Outcome
+from bot.render import comments
+from bot.render.links import Links
+from bot.zones.doors import Doors
+from bot.zones.scribe import Scribe
+
+FINAL_REACTION = {
+    Outcome.PUSHED: "hooray",
+    Outcome.NOTHING_TO_DO: "+1",
+    Outcome.REJECTED: "+1",
+    Outcome.CANCELLED: "+1",
+    Outcome.REVERTED: "-1",
+    Outcome.FAILED: "confused",
+}
+
+
+def status_state(campaign: Campaign) -> Literal["pending", "success", "failure", "error"]:
+    """pending while anybody works or is waited for; error is the machine's fault, failure is the variant's."""
+    if campaign.outcome is None:
+        return "pending"
+    if campaign.outcome is Outcome.FAILED:
+        return "error"
+    return "failure" if campaign.outcome is Outcome.REVERTED else "success"
+
+
+def links(campaign: Campaign, scribe: Scribe, doors: Doors) -> Links:
+    """Where the records and plots of this campaign can be read, by the commit they stand in."""
+    settings, tip, folder = doors.settings, scribe.tip, campaign_dir(campaign.id)
+
+    def plot(name: str, *, dark: bool) -> str:
+        path = plot_path(campaign.id, name, dark=dark)
+        return settings.blob_url(tip, path) + "?raw=true" if doors.ledger.read(path) is not None else ""
+
+    return Links(
+        plot_light=plot("speedup", dark=False),
+        plot_dark=plot("speedup", dark=True),
+        variants_light=plot("variants", dark=False),
+        variants_dark=plot("variants", dark=True),
+        ledger=settings.tree_url(tip, folder) if tip else "",
+        run=settings.run_url,
+        commit=settings.commit_url(campaign.pushed) if campaign.pushed else "",
+        lineage=settings.tree_url(f"optimize/{campaign.id}", "") if campaign.incumbent else "",
+    )
+
+
+def _ask(effect: AskHuman, campaign: Campaign, found: Links) -> str:
+    match effect.checkpoint:
+        case Checkpoint.PROFILE:
+            return comments.checkpoint_profile(campaign, found)
+        case Checkpoint.WINNER:
+            return comments.checkpoint_winner(campaign, found)
+        case Checkpoint.FINAL:
+            return comments.checkpoint_final(campaign, found)
+
+
+def say(effect: Effect, scribe: Scribe, doors: Doors) -> str:
+    """Carry out one speaking effect and return what it made. Doing it twice makes nothing twice."""
+    campaign, forge = scribe.campaign, doors.forge
+    assert campaign.pull is not None and campaign.command is not None
+    number = campaign.pull.number
+    match effect:
+        case SayStatus():
+            return str(
+                keep(forge, number, f"{campaign.id}/status", comments.status(campaign, links(campaign, scribe, doors)))
+            )
+        case AskHuman():
+            return str(
+                say_once(
+                    forge, number, f"{campaign.id}/{effect.key}", _ask(effect, campaign, links(campaign, scribe, doors))
+                )
+            )
+        case SayResult():
+            return str(
+                say_once(
+                    forge, number, f"{campaign.id}/result", comments.result(campaign, links(campaign, scribe, doors))
+                )
+            )
+        case MarkCommit():
+            state, context = status_state(campaign), f"kernelwright/{campaign.command.kernel}"
+            forge.set_status(
+                campaign.pull.head_sha, state, context, comments.commit_status(campaign), doors.settings.run_url
+            )
+            return state
+        case ReactFinally():
+            forge.react(campaign.comment_id, FINAL_REACTION[campaign.outcome or Outcome.FAILED])
+            forge.unreact(campaign.comment_id, "eyes")
+            return ""
+        case _:
+            raise AssertionError(f"{effect} is not said but done")

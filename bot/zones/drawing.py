@@ -1,0 +1,30 @@
+"""Records and plots of a campaign, as files for the ledger commit that carries the facts they were drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bot.ledger.layout import campaign_dir, plot_path
+from bot.model.campaign import Campaign
+from bot.model.facts import JournalLine
+from bot.render.records import records
+
+
+def draw_records(campaign: Campaign, lines: tuple[JournalLine, ...]) -> Mapping[str, bytes]:
+    """Every text record. Needs no plotting packages, so any zone can do it."""
+    if campaign.profile is None:
+        return {}
+    folder = campaign_dir(campaign.id)
+    return {f"{folder}/{path}": content for path, content in records(campaign, lines).items()}
+
+
+def draw_all(campaign: Campaign, lines: tuple[JournalLine, ...]) -> Mapping[str, bytes]:
+    """Records and, once a variant was judged, the plots in light and dark."""
+    from bot.render import plots  # matplotlib takes more than a second to import
+
+    files = dict(draw_records(campaign, lines))
+    if any(played.verdict and played.verdict.score for played in campaign.rounds):
+        for dark in (False, True):
+            files[plot_path(campaign.id, "speedup", dark=dark)] = plots.speedup(campaign, dark=dark)
+            files[plot_path(campaign.id, "variants", dark=dark)] = plots.variants(campaign, dark=dark)
+    return files

@@ -1,0 +1,172 @@
+"""Reads what a GPU job left behind. All of it is hostile until it was checked here.
+
+A segment may carry only measuring facts of the order that is open, in an order that the machine accepts; what is
+measured on is compared with the pinned commit, and verdicts are recomputed from the raw facts.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from bot.analysis.estimate import timed
+from bot.campaign.machine import advance
+from bot.errors import CorruptRecord, UserError
+from bot.git.repo import Repo
+from bot.ledger.journal import Segment
+from bot.model.campaign import Campaign, Finalization, Profile
+from bot.model.facts import MEASURING_FACTS, Fact, Finalized, Profiled, RoundOpened, VariantJudged, VariantMeasured
+from bot.model.ids import Digest, RepoPath
+from bot.model.measurement import Measurement, Suite
+from bot.model.reasons import ReasonCode
+from bot.model.variant import SourceFile, sources_digest
+from bot.targets.contract import CONFIG, read_config
+from bot.targets.liger import open_target
+from bot.zones.judging import verdict_of
+
+SEGMENT = "segment.jsonl"
+MAX_SEGMENT = 64 * 2**20
+MAX_FACTS = 1000
+"""Four facts a round and at most 119 rounds; more is not ours."""
+MAX_SOURCE = 2 * 2**20
+MAX_NUMBER = 2**63
+UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""What Python's parser makes of a source that was written to break it."""
+
+
+def read_segment(folder: Path) -> tuple[tuple[Fact, ...], Digest]:
+    """The facts of a segment, by schema and within caps, and the digest of its bytes."""
+    path = folder / SEGMENT
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise CorruptRecord(f"{SEGMENT} is not a plain file")
+    if not path.exists():
+        raise CorruptRecord(f"the GPU job left no {SEGMENT}", reason=ReasonCode.ARTIFACT_MISSING)
+    if path.stat().st_size > MAX_SEGMENT:
+        raise CorruptRecord(f"{SEGMENT} has {path.stat().st_size} bytes; at most {MAX_SEGMENT} are read")
+    segment = Segment(path)
+    facts = segment.facts()
+    if len(facts) > MAX_FACTS:
+        raise CorruptRecord(f"{SEGMENT} has {len(facts)} facts; at most {MAX_FACTS} are read")
+    return facts, segment.digest()
+
+
+def _check_kind(fact: Fact, campaign: Campaign) -> None:
+    if not isinstance(fact, MEASURING_FACTS):
+        raise CorruptRecord(f"a GPU job may not say {fact.kind}")
+    if campaign.order is None or fact.order != campaign.order.id:
+        raise CorruptRecord(f"{fact.kind} speaks of order {fact.order}, which is not the open one")
+
+
+def _check_files(files: tuple[SourceFile, ...], campaign: Campaign) -> None:
+    assert campaign.profile is not None
+    allowed = set(campaign.profile.site.files)
+    paths = [file.path for file in files]
+    if set(paths) - allowed or len(paths) != len(set(paths)):
+        raise CorruptRecord(f"a variant may change {sorted(allowed)} and nothing else; this one has {sorted(paths)}")
+    if any(len(file.text) > MAX_SOURCE for file in files):
+        raise CorruptRecord(f"a source file has more than {MAX_SOURCE} characters")
+
+
+def _target(campaign: Campaign, repo: Repo) -> tuple[tuple[RepoPath, ...], Suite]:
+    """The kernel's files at the pinned commit and its suite, by the description on the default branch."""
+    assert campaign.pull is not None and campaign.command is not None
+    kernel = campaign.command.kernel
+    try:
+        target = open_target(repo.at(campaign.pull.head_sha), read_config(repo.read("HEAD", CONFIG)))
+        return target.files(kernel), target.suite(kernel)
+    except UserError as error:
+        raise CorruptRecord(f"nothing here could have been profiled: {error}") from error
+
+
+def _check_profile(profile: Profile, campaign: Campaign, repo: Repo) -> None:
+    """v0 is what stands at the pinned commit, not what the GPU job says stands there."""
+    assert campaign.pull is not None and campaign.command is not None
+    if profile.site.kernel != campaign.command.kernel:
+        raise CorruptRecord(f"the profile is of {profile.site.kernel}, not of {campaign.command.kernel}")
+    files, suite = _target(campaign, repo)
+    if profile.site.files != files or tuple(file.path for file in profile.sources) != files:
+        raise CorruptRecord(f"the profile is of other files than those of its target, {', '.join(files)}")
+    if profile.suite != suite:
+        raise CorruptRecord("the profile was made with another suite than its target's")
+    for file in profile.sources:
+        if repo.read(campaign.pull.head_sha, file.path) != file.text.encode():
+            raise CorruptRecord(f"{file.path} differs from the pinned commit {campaign.pull.head_sha[:7]}")
+    if profile.baseline.source != sources_digest(profile.sources):
+        raise CorruptRecord("the baseline was measured on another source")
+
+
+def _check_finalized(done: Finalization, campaign: Campaign) -> None:
+    """The style check may reformat; it may not change what the program is."""
+    _check_files(done.files, campaign)
+    found = campaign.round_of(done.variant)
+    assert found is not None
+    judged = {file.path: file.text for file in found.variant.files}
+    for file in done.files:
+        if file.text != judged.get(file.path) and _shape(file.text) != _shape(judged.get(file.path, "")):
+            raise CorruptRecord(f"{file.path} is not the source that was judged")
+
+
+def _shape(text: str) -> str:
+    try:
+        return ast.dump(ast.parse(text))
+    except UNREADABLE as error:
+        raise CorruptRecord(f"a finished source does not parse: {error}") from error
+
+
+def _check_verdict(fact: VariantJudged, campaign: Campaign) -> None:
+    try:
+        verdict = verdict_of(campaign, fact.number)
+    except (UserError, ArithmeticError, *UNREADABLE) as error:
+        raise CorruptRecord(f"v{fact.number} cannot be judged: {type(error).__name__}: {error}") from error
+    if verdict != fact.verdict:
+        raise CorruptRecord(f"the verdict on v{fact.number} does not follow from its raw facts")
+
+
+def _check_numbers(value: object) -> None:
+    """Integers that no float can hold would stop our arithmetic instead of the segment."""
+    if isinstance(value, dict | tuple):
+        for inner in value.values() if isinstance(value, dict) else value:
+            _check_numbers(inner)
+    elif isinstance(value, int) and abs(value) > MAX_NUMBER:
+        raise CorruptRecord("a number is larger than any that can be measured")
+
+
+def _check_times(measurement: Measurement, suite: Suite) -> None:
+    """A modelled time is computed again from the facts beside it; only a GPU's own can be taken as given."""
+    try:
+        again = timed(measurement, suite)
+    except UserError as error:
+        raise CorruptRecord(f"nobody can estimate times for that machine: {error}") from error
+    if again != measurement:
+        raise CorruptRecord("the estimated times do not follow from the raw facts")
+
+
+def _check(fact: Fact, campaign: Campaign, repo: Repo) -> None:
+    """What the machine cannot know. `campaign` is as it was before this fact, which fits it."""
+    _check_numbers(fact.model_dump())
+    match fact:
+        case Profiled():
+            _check_profile(fact.profile, campaign, repo)
+            _check_times(fact.profile.baseline, fact.profile.suite)
+        case VariantMeasured() if campaign.profile is not None:
+            _check_times(fact.measurement, campaign.profile.suite)
+        case RoundOpened():
+            _check_files(fact.variant.files, campaign)
+        case VariantJudged():
+            _check_verdict(fact, campaign)
+        case Finalized():
+            _check_finalized(fact.finalization, campaign)
+        case _:
+            pass
+
+
+def accept(facts: tuple[Fact, ...], campaign: Campaign, repo: Repo) -> Campaign:
+    """The campaign after a segment, or CorruptRecord at the first fact that may not be believed."""
+    for fact in facts:
+        _check_kind(fact, campaign)
+        after, _ = advance(campaign, fact)
+        if len(after.ignored) > len(campaign.ignored):
+            raise CorruptRecord(f"{fact.kind} does not fit: {after.ignored[-1].why}")
+        _check(fact, campaign, repo)
+        campaign = after
+    return campaign

@@ -1,0 +1,284 @@
+"""The measure zone: the only one near the GPU. No token, no network; its word is checked by publish.
+
+It reads the journal at the commit its order names and appends to a segment of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.analysis.bottleneck import diagnose
+from bot.analysis.estimate import timed
+from bot.bench.finish import finish
+from bot.bench.measure import Bench, open_static_bench
+from bot.campaign.effects import (
+    Effect,
+    EndSearch,
+    FinishWinner,
+    JudgeVariant,
+    MeasureVariant,
+    OpenRound,
+    ProfileKernel,
+)
+from bot.campaign.lineage import pending_tries, sources_of
+from bot.campaign.machine import advance, fold, owed_in
+from bot.engine.space import settings as launch_settings
+from bot.errors import OperatorError, UserError
+from bot.git.repo import Repo
+from bot.hardware.catalog import for_choice
+from bot.ledger import journal
+from bot.ledger.journal import Segment
+from bot.ledger.layout import journal_path
+from bot.model.campaign import Campaign, Finalization, Order, Profile, StopReason, Zone
+from bot.model.commands import GpuChoice
+from bot.model.facts import (
+    Fact,
+    Finalized,
+    OrderFailed,
+    Profiled,
+    RoundOpened,
+    SearchEnded,
+    VariantJudged,
+    VariantMeasured,
+)
+from bot.model.reasons import ReasonCode
+from bot.model.site import KernelSite
+from bot.model.variant import SourceFile, Variant
+from bot.proposers import next_proposal
+from bot.proposers.brief import Tried, brief_of
+from bot.targets.contract import read_config
+from bot.targets.liger import open_target
+from bot.targets.tree import DirectoryTree
+from bot.zones.clock import utc_now
+from bot.zones.intake import SEGMENT
+from bot.zones.judging import verdict_of
+from bot.zones.report import ZoneReport, about
+
+MOST_STEPS = 1000
+"""Three steps a round and at most 119 rounds; more would be a loop of ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workshop:
+    """What the GPU job works with: a clone without a token, the target's Python, a folder for its output."""
+
+    repo: Repo
+    python: str
+    scratch: Path
+    open_bench: Callable[..., Bench] = open_static_bench
+    finish: Callable[..., Finalization] = finish
+    clock: Callable[[], str] = utc_now
+
+
+class Preflight(Exception):
+    """The order cannot be carried out; the reason is for the person who asked."""
+
+    def __init__(self, reason: ReasonCode, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+class Shift:
+    """One job's work on one order. The tree and the bench are opened when they are first needed."""
+
+    def __init__(self, campaign: Campaign, shop: Workshop) -> None:
+        self.campaign = campaign
+        self._shop = shop
+        self._bench: Bench | None = None
+        self._site: KernelSite | None = None
+
+    @property
+    def _head(self) -> str:
+        assert self.campaign.pull is not None
+        return self.campaign.pull.head_sha
+
+    def _tree(self) -> Path:
+        tree = self._shop.scratch / "tree"
+        if not tree.exists():
+            self._shop.repo.export(self._head, tree)
+        return tree
+
+    def bench(self, profile: Profile) -> Bench:
+        if self._bench is None:
+            self._bench = self._shop.open_bench(
+                self._tree(),
+                profile.site,
+                profile.suite,
+                profile.baseline.runner.arch,
+                self._shop.python,
+                self._shop.scratch / "bench",
+            )
+        return self._bench
+
+    def close(self) -> None:
+        if self._bench is not None:
+            self._bench.close()
+
+    def profile(self, effect: ProfileKernel) -> Fact:
+        assert self.campaign.command is not None
+        kernel, tree = self.campaign.command.kernel, DirectoryTree(self._tree())
+        # The description of the target comes from the default branch, never from the pull request.
+        config = read_config(_text(self._shop.repo.read("HEAD", "kernelwright.toml")))
+        target = open_target(tree, config)
+        missing = target.missing(kernel)
+        if missing:
+            raise Preflight(
+                ReasonCode.PREFLIGHT_FAILED, f"{kernel} cannot be measured here: missing {', '.join(missing)}"
+            )
+        site, suite = target.site(kernel), target.suite(kernel)
+        sources = tuple(SourceFile(path=path, text=_text(tree.read(path)) or "") for path in site.files)
+        sheet = for_choice(_gpu(self.campaign))
+        self._bench = self._shop.open_bench(
+            self._tree(), site, suite, sheet.arch, self._shop.python, self._shop.scratch / "bench"
+        )
+        baseline = self._bench.measure(sources, passports=True)
+        if baseline.fault is not None:
+            raise Preflight(
+                ReasonCode.PREFLIGHT_FAILED,
+                f"the untouched {kernel} does not run here: {baseline.fault.kind}: {baseline.fault.detail}",
+            )
+        launches = tuple(launch for case in baseline.cases for launch in case.launches)
+        survey = self._bench.survey(sources, launch_settings(launches))
+        profile = Profile(
+            site=site,
+            suite=suite,
+            sources=sources,
+            baseline=timed(baseline, suite),
+            survey=survey,
+            diagnosis=diagnose(baseline, suite, sheet, survey),
+        )
+        return Profiled(order=effect.order, profile=profile)
+
+    def open_round(self, effect: OpenRound) -> Fact:
+        proposal = next_proposal(brief_of(self.campaign, tried=self._tried()))
+        if proposal is None:
+            why = StopReason.IDEAS_EXHAUSTED
+            return SearchEnded(order=effect.order, why=why, note="every idea that applies was tried")
+        variant = Variant(
+            number=effect.number,
+            parent=self.campaign.incumbent,
+            files=proposal.files,
+            hypothesis=proposal.hypothesis,
+            proposer=proposal.proposer,
+        )
+        return RoundOpened(order=effect.order, variant=variant)
+
+    def _tried(self) -> tuple[Tried, ...]:
+        """The kernel's files as they stand at each commit somebody asked to try."""
+        assert self.campaign.profile is not None
+        found = []
+        for commit, actor in pending_tries(self.campaign):
+            texts = {path: _text(self._shop.repo.read(commit, path)) for path in self.campaign.profile.site.files}
+            files = tuple(SourceFile(path=path, text=text) for path, text in texts.items() if text is not None)
+            found.append(Tried(commit=commit, actor=actor, files=files))
+        return tuple(found)
+
+    def measure(self, effect: MeasureVariant) -> Fact:
+        assert self.campaign.profile is not None
+        files = sources_of(self.campaign, effect.number)
+        profile = self.campaign.profile
+        measurement = timed(self.bench(profile).measure(files, passports=True), profile.suite)
+        return VariantMeasured(order=effect.order, number=effect.number, measurement=measurement)
+
+    def judge(self, effect: JudgeVariant) -> Fact:
+        return VariantJudged(order=effect.order, number=effect.number, verdict=verdict_of(self.campaign, effect.number))
+
+    def finish(self, effect: FinishWinner) -> Fact:
+        assert self.campaign.profile is not None
+        done = self._shop.finish(
+            self._shop.repo,
+            self._head,
+            self.campaign.profile.site,
+            effect.winner,
+            sources_of(self.campaign, effect.winner),
+            python=self._shop.python,
+            scratch=self._shop.scratch / "finish",
+        )
+        return Finalized(order=effect.order, finalization=done)
+
+    def perform(self, effect: Effect) -> Fact:
+        match effect:
+            case ProfileKernel():
+                return self.profile(effect)
+            case OpenRound():
+                return self.open_round(effect)
+            case MeasureVariant():
+                return self.measure(effect)
+            case JudgeVariant():
+                return self.judge(effect)
+            case EndSearch():
+                return SearchEnded(order=effect.order, why=effect.why)
+            case FinishWinner():
+                return self.finish(effect)
+            case _:
+                raise AssertionError(f"{effect} is not measured")
+
+
+def _text(content: bytes | str | None) -> str | None:
+    if content is None or isinstance(content, str):
+        return content
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def _gpu(campaign: Campaign) -> GpuChoice:
+    assert campaign.command is not None
+    asked = campaign.command.gpu
+    return GpuChoice(campaign.policy.default_gpu) if asked is GpuChoice.AUTO else asked
+
+
+def read_campaign(order: Order, ledger_commit: str, repo: Repo) -> Campaign:
+    """The campaign as it stood at the commit the order names."""
+    text = _text(repo.read(ledger_commit, journal_path(order.campaign)))
+    if text is None:
+        raise OperatorError(
+            f"the ledger has no journal of {order.campaign} at {ledger_commit[:12]}",
+            hint="fetch the branch kernelwright/ledger before this step",
+        )
+    lines = journal.parse(text, journal_path(order.campaign))
+    return fold(Campaign(id=order.campaign), (line.fact for line in lines))
+
+
+def work(order: Order, campaign: Campaign, shop: Workshop, out: Path) -> Campaign:
+    """Carry out one order, fact by fact; an earlier attempt's segment is continued where it stopped."""
+    out.mkdir(parents=True, exist_ok=True)
+    segment = Segment(out / SEGMENT)
+    shift = Shift(fold(campaign, segment.facts()), shop)
+    try:
+        for _ in range(MOST_STEPS):
+            mine = owed_in(shift.campaign, Zone.MEASURE)
+            if not mine or shift.campaign.order is None or shift.campaign.order.id != order.id:
+                return shift.campaign
+            try:
+                fact = shift.perform(mine[0])
+            except Preflight as stop:
+                fact = OrderFailed(order=order.id, reason=stop.reason, detail=str(stop))
+            except UserError as error:
+                fact = OrderFailed(order=order.id, reason=error.reason, detail=f"{error}. {error.hint}")
+            segment.append(fact, shop.clock())
+            shift.campaign, _ = advance(shift.campaign, fact)
+            print(f"{order.id}: {fact.kind}", file=sys.stderr, flush=True)
+    finally:
+        shift.close()
+    raise AssertionError(f"{order.id} is not done after {MOST_STEPS} steps")
+
+
+def measure(order: Order, ledger_commit: str, shop: Workshop, out: Path) -> ZoneReport:
+    """What the GPU job calls. An order that was taken or closed since is left alone."""
+    campaign = read_campaign(order, ledger_commit, shop.repo)
+    if campaign.order is None or campaign.order.id != order.id:
+        return about(
+            Zone.MEASURE,
+            campaign,
+            code=ReasonCode.NOTHING_WAITING,
+            ledger_commit=ledger_commit,
+            decision="ignored",
+            detail=f"order {order.id} is closed",
+        )
+    after = work(order, campaign, shop, out)
+    return about(Zone.MEASURE, after, code=after.reason or ReasonCode.ACCEPTED, ledger_commit=ledger_commit)

@@ -1,0 +1,73 @@
+"""One campaign's journal while a zone works on it: what stands there, and a way to add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from bot.campaign.machine import fold
+from bot.errors import Conflict
+from bot.ledger.branch import Ledger
+from bot.model.campaign import Campaign, Zone
+from bot.model.facts import Fact, JournalLine
+
+ATTEMPTS = 6
+"""An append that loses the race this often means that something is very wrong with the ledger."""
+
+Draw = Callable[[Campaign, tuple[JournalLine, ...]], Mapping[str, bytes]]
+"""Records of a campaign as it will stand after the append that carries them."""
+
+
+def draw_nothing(campaign: Campaign, lines: tuple[JournalLine, ...]) -> Mapping[str, bytes]:
+    return {}
+
+
+class Scribe:
+    """Writes facts down before and after effects; every append is a compare-and-swap on the ledger branch."""
+
+    def __init__(self, ledger: Ledger, campaign: str, zone: Zone, clock: Callable[[], str]) -> None:
+        self._ledger = ledger
+        self._zone = zone
+        self._clock = clock
+        self.lines: tuple[JournalLine, ...] = ()
+        self.campaign = Campaign(id=campaign)
+        self.reread()
+
+    @property
+    def tip(self) -> str:
+        return self._ledger.tip or ""
+
+    def reread(self) -> None:
+        self.lines = self._ledger.lines(self.campaign.id)
+        self.campaign = fold(Campaign(id=self.campaign.id), (line.fact for line in self.lines))
+
+    def claim(self, *facts: Fact) -> bool:
+        """The first append of a campaign. False when somebody else was first."""
+        if self.lines:
+            return False
+        try:
+            self._append(facts, draw_nothing)
+        except Conflict:
+            self._ledger.refresh()
+            self.reread()
+            return False
+        return True
+
+    def record(self, *facts: Fact, draw: Draw = draw_nothing) -> Campaign:
+        """Append; when another writer was faster, read what it wrote and append after it. The machine is total:
+        a fact that no longer fits is kept as ignored, so the caller looks at the campaign afterwards."""
+        for _ in range(ATTEMPTS):
+            try:
+                return self._append(facts, draw)
+            except Conflict:
+                self._ledger.refresh()
+                self.reread()
+        raise Conflict(f"the ledger moved {ATTEMPTS} times while {self.campaign.id} was being written")
+
+    def _append(self, facts: tuple[Fact, ...], draw: Draw) -> Campaign:
+        at, seq = self._clock(), len(self.lines)
+        new = tuple(JournalLine(seq=seq + index, at=at, zone=self._zone, fact=fact) for index, fact in enumerate(facts))
+        after = fold(self.campaign, facts)
+        files = draw(after, (*self.lines, *new))
+        self._ledger.append(self.campaign.id, facts, zone=self._zone, at=at, expect_seq=seq, files=files)
+        self.campaign, self.lines = after, (*self.lines, *new)
+        return after

@@ -1,0 +1,118 @@
+"""Variants that mean harm, or are only broken: each costs one fault of the right kind, and the bench goes on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bot.bench import overlay
+from bot.bench.cell import Cells, fault_of, places, run_cell
+from bot.bench.interpreter import look_at
+from bot.bench.launcher import Limits
+from bot.bench.sandbox import LIMITS_ONLY, Sandbox, find_sandbox
+from bot.bench.suitcase import pack
+from bot.model.measurement import Fault
+from bot.model.variant import SourceFile
+from bot.worker.contract import CheckAnswer, CheckRequest, Refusal
+from tests.bench import tiny
+
+pytestmark = pytest.mark.slow
+STRONG = find_sandbox()
+LIMITS = Limits(seconds=8, memory_bytes=1536 * 2**20, processes=24, output_bytes=2**20)
+
+FOREVER = "while True: pass"
+MEMORY = "hoard = []\nwhile True: hoard.append(bytearray(b'x' * 2**24))"
+FORKS = "import os, time\nfor _ in range(300):\n    if os.fork() == 0:\n        time.sleep(60)\ntime.sleep(60)"
+PRINTS = "import os\nwhile True: os.write(1, b'x' * 65536)"
+LEAVES = "import os\nos._exit(0)"
+SEGFAULT = "import ctypes\nctypes.string_at(0)"
+GARBAGE = "import os, sys\nopen(os.path.join(sys.argv[2], 'answer.json'), 'w').write('{garbage')\nos._exit(0)"
+HUGE = "import os, sys\nopen(os.path.join(sys.argv[2], 'answer.json'), 'wb').truncate(2**28)\nos._exit(0)"
+LINKED = "import os, sys\nos.symlink('/etc/hostname', os.path.join(sys.argv[2], 'answer.json'))\nos._exit(0)"
+PIPE = "import os, sys\nos.mkfifo(os.path.join(sys.argv[2], 'answer.json'))\nos._exit(0)"
+EXITS = "import sys\nsys.exit('I do not want to')"
+KILLS = "import os\nos.killpg(os.getpgid(os.getppid()), 9)\nos.kill(os.getppid(), 9)\nos.killpg(0, 9)"
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cells]:
+    room = tmp_path_factory.mktemp("room")
+    pack("worker", room / "suitcase")
+    yield Cells(look_at(sys.executable), STRONG, room / "suitcase", room)
+
+
+def imported(cells: Cells, files: tuple[SourceFile, ...], folder: Path, limits: Limits = LIMITS) -> CheckAnswer | Fault:
+    tree = tiny.write_tree(folder / "tree")
+    source = overlay.lay(tree, tiny.SITE, files, folder / "source")
+    (folder / "request").mkdir()
+    where = places(cells, folder.name, source, folder / "request")
+    subject = overlay.subject(tiny.SITE, files, cells.sandbox.path_of(where.source))
+    request = CheckRequest("check", subject, "sm_90", ())
+    return run_cell(cells, where, request, CheckAnswer, limits, {"TRITON_INTERPRET": "1"})
+
+
+def faulty(cells: Cells, code: str, folder: Path, limits: Limits = LIMITS) -> Fault:
+    found = imported(cells, tiny.hostile(code), folder, limits)
+    assert isinstance(found, Fault), found
+    return found
+
+
+def test_an_honest_variant_answers(cells: Cells, tmp_path: Path) -> None:
+    found = imported(cells, tiny.files(), tmp_path)
+    assert isinstance(found, CheckAnswer)
+    assert dict(found.versions)["python"] == cells.python.version
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "told"),
+    [
+        pytest.param("raise RuntimeError('no such luck')", "import_failed", "RuntimeError: no such luck", id="raises"),
+        pytest.param(EXITS, "import_failed", "SystemExit: I do not want to", id="exits"),
+        pytest.param(MEMORY, "memory", "", id="takes all memory"),
+        pytest.param(FORKS, "crashed", "started more than 24 processes", id="forks"),
+        pytest.param(PRINTS, "protocol", "printed more than 1024 KiB", id="prints for ever"),
+        pytest.param(LEAVES, "protocol", "ended without an answer", id="leaves quietly"),
+        pytest.param(SEGFAULT, "crashed", "SIGSEGV", id="segfault"),
+        pytest.param(GARBAGE, "protocol", "not JSON", id="garbage"),
+        pytest.param(HUGE, "protocol", "more than", id="huge answer"),
+        pytest.param(LINKED, "protocol", "", id="answer is a link"),
+        pytest.param(PIPE, "protocol", "not a plain file", id="answer is a pipe"),
+    ],
+)
+def test_a_hostile_variant_is_a_fault_of_its_kind(
+    cells: Cells, tmp_path: Path, code: str, kind: str, told: str
+) -> None:
+    found = faulty(cells, code, tmp_path)
+    assert found.kind == kind, found
+    assert told in found.detail
+
+
+def test_one_that_loops_for_ever_is_ended_at_its_deadline(cells: Cells, tmp_path: Path) -> None:
+    found = faulty(cells, FOREVER, tmp_path, Limits(seconds=3))
+    assert (found.kind, found.detail) == ("run_timeout", "did not finish within 3 s")
+
+
+@pytest.mark.skipif(not STRONG.is_strong, reason="without a process namespace it would reach us")
+def test_one_that_kills_its_parents_group_reaches_nobody(cells: Cells, tmp_path: Path) -> None:
+    assert faulty(cells, KILLS, tmp_path).kind == "crashed"
+
+
+def test_a_syntax_error_is_news_about_the_variant(cells: Cells, tmp_path: Path) -> None:
+    found = imported(cells, tiny.files("def broken(:\n"), tmp_path)
+    assert isinstance(found, Fault)
+    assert found.kind == "import_failed"
+    assert "SyntaxError" in found.detail
+
+
+def test_under_the_weaker_fence_the_same_holds(cells: Cells, tmp_path: Path) -> None:
+    weak = Cells(cells.python, Sandbox(LIMITS_ONLY), cells.suitcase, cells.scratch)
+    found = faulty(weak, FORKS, tmp_path)
+    assert (found.kind, found.detail) == ("crashed", "started more than 24 processes")
+
+
+def test_a_refusal_of_an_unknown_kind_is_a_broken_promise() -> None:
+    assert fault_of(Refusal("crashed", "x")) == Fault(kind="crashed", detail="x")
+    assert fault_of(Refusal("accepted", "x")).kind == "protocol"

@@ -1,0 +1,120 @@
+"""One process, to its end or to ours."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bot.bench.launcher import Ended, Limits, run_process, signal_of
+
+ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
+FORKS = """
+import os, time
+for _ in range(400):
+    if os.fork() == 0:
+        time.sleep(64)
+        os._exit(0)
+time.sleep(60)
+"""
+
+
+def run(code: str, folder: Path, **limits: float) -> Ended:
+    bounds = Limits(**{"seconds": 10.0, **limits})  # type: ignore[arg-type]
+    return run_process(
+        [sys.executable, "-I", "-S", "-c", code], environment=ENVIRONMENT, directory=folder, limits=bounds
+    )
+
+
+def running(pattern: str) -> bool:
+    return subprocess.run(["pgrep", "-f", pattern], capture_output=True, check=False).returncode == 0
+
+
+def test_an_honest_process_is_told_with_its_code_and_words(tmp_path: Path) -> None:
+    ended = run("import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)", tmp_path)
+    assert (ended.code, ended.stopped) == (3, "")
+    assert sorted(ended.output.split()) == ["err", "out"]
+    assert ended.seconds < 5
+
+
+def test_it_gets_no_input_and_no_environment_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELWRIGHT_TOKEN", "secret")
+    ended = run("import os, sys; print(sorted(os.environ)); print(repr(sys.stdin.read()))", tmp_path)
+    assert "KERNELWRIGHT_TOKEN" not in ended.output
+    assert ended.output.splitlines()[1] == "''"
+
+
+def test_the_deadline_ends_it(tmp_path: Path) -> None:
+    ended = run("import time; time.sleep(60)", tmp_path, seconds=0.5)
+    assert (ended.code, ended.stopped) == (None, "deadline")
+    assert ended.seconds < 3
+
+
+def test_children_in_sessions_of_their_own_are_ended_too(tmp_path: Path) -> None:
+    code = "import subprocess, time\nsubprocess.Popen(['sleep', '62.5'], start_new_session=True)\ntime.sleep(60)"
+    assert run(code, tmp_path, seconds=0.7).stopped == "deadline"
+    time.sleep(0.1)
+    assert not running("sleep 62.5")
+
+
+def test_what_outlives_its_parent_is_ended(tmp_path: Path) -> None:
+    code = "import subprocess\nsubprocess.Popen(['sleep', '63.5'], start_new_session=True)\nprint('gone')"
+    ended = run(code, tmp_path)
+    assert (ended.code, ended.output.strip()) == (0, "gone")
+    time.sleep(0.1)
+    assert not running("sleep 63.5")
+
+
+def test_a_flood_of_output_ends_it_and_the_end_is_kept(tmp_path: Path) -> None:
+    ended = run("while True: print('x' * 1000)", tmp_path, output_bytes=100_000)
+    assert (ended.code, ended.stopped) == (None, "output")
+    assert 1000 < len(ended.output) <= 20_000
+    assert ended.seconds < 5
+
+
+def test_a_little_output_is_no_flood(tmp_path: Path) -> None:
+    assert run("print('x' * 50_000)", tmp_path, output_bytes=100_000).stopped == ""
+
+
+def test_taking_too_much_memory_ends_it(tmp_path: Path) -> None:
+    ended = run(
+        "x = [bytearray(b'x' * 10**7) for _ in range(50)]\nimport time; time.sleep(60)",
+        tmp_path,
+        memory_bytes=200 * 2**20,
+    )
+    assert (ended.code, ended.stopped) == (None, "memory")
+
+
+def test_a_fork_bomb_ends_it_with_everything_it_started(tmp_path: Path) -> None:
+    ended = run(FORKS, tmp_path, processes=20)
+    assert (ended.code, ended.stopped) == (None, "processes")
+    assert not running("time.sleep.64.")
+
+
+def test_closing_its_output_early_is_no_end(tmp_path: Path) -> None:
+    ended = run("import os, time\nos.close(1); os.close(2)\ntime.sleep(0.5)\nos._exit(5)", tmp_path)
+    assert (ended.code, ended.stopped) == (5, "")
+    assert ended.seconds >= 0.5
+
+
+def test_a_signal_is_told_by_name(tmp_path: Path) -> None:
+    ended = run("import os; os.kill(os.getpid(), 11)", tmp_path)
+    assert ended.code == -signal.SIGSEGV
+    assert signal_of(-11) == "SIGSEGV"
+    assert signal_of(128 + 9) == "SIGKILL"
+
+
+@pytest.mark.parametrize("code", [0, 1, 65, 127, 128, 255])
+def test_an_ordinary_exit_code_is_no_signal(code: int) -> None:
+    assert signal_of(code) == ""
+
+
+def test_our_own_group_survives(tmp_path: Path) -> None:
+    ended = run("import os; os.killpg(0, 9)", tmp_path)
+    assert ended.code == -signal.SIGKILL
+    assert os.getpid() > 0

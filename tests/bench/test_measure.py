@@ -1,0 +1,195 @@
+"""Whole measurements of a tiny library: what is right passes, and each way of being wrong is told."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bot.bench.measure import Bench, Deadlines, open_static_bench
+from bot.bench.sandbox import LIMITS_ONLY, Sandbox
+from bot.errors import OperatorError
+from bot.model.measurement import Measurement, Setting
+from bot.model.variant import SourceFile
+from tests.bench import tiny
+
+pytestmark = pytest.mark.slow
+DEADLINES = Deadlines(check_s=30, compile_s=40, budget_s=6)
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.write_tree(tmp_path_factory.mktemp("tree"))
+
+
+@pytest.fixture(scope="module")
+def bench(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """The weaker fence: the stronger one is what the contract test runs under where it works."""
+    scratch = tmp_path_factory.mktemp("scratch")
+    opened = open_static_bench(
+        tree, tiny.SITE, tiny.SUITE, "sm_90", sys.executable, scratch, deadlines=DEADLINES, seed=5,
+        sandbox=Sandbox(LIMITS_ONLY),
+    )  # fmt: skip
+    yield opened
+    opened.close()
+
+
+def failing(found: Measurement) -> dict[str, str]:
+    return {row.case: row.detail for row in found.checks if not row.passed}
+
+
+def test_the_first_variant_brings_the_baseline_along(bench: Bench) -> None:
+    """A resumed job never measured v0; a right variant with another order of summation passes all the same."""
+    looped = tiny.changed(
+        "    y = e / tl.sum(e, axis=0)\n",
+        "    total = 0.0\n    for i in range(0, BLOCK_SIZE):\n"
+        "        total += tl.sum(tl.where(cols == i, e, 0.0), axis=0)\n    y = e / total\n",
+    )
+    found = bench.measure(looped, passports=False)
+    assert found.fault is None
+    assert failing(found) == {}
+    assert found.runner.sandbox == "process limits only"
+    assert found.runner.torch and found.runner.triton
+    skipped = [row for row in found.checks if "bfloat16" in row.case]
+    assert [(row.passed, row.margin) for row in skipped] == [(True, None)]
+    assert skipped[0].detail.startswith("not run: ")
+    margins = [row.margin for row in found.checks if row not in skipped]
+    assert all(margin is not None and margin <= 1 for margin in margins)
+
+
+def test_what_a_pass_needs_is_in_its_case(bench: Bench) -> None:
+    found = bench.measure(tiny.files(), passports=False)
+    forward, backward = found.cases
+    tensor = 512 * 2048 * 2
+    assert (forward.minimum_bytes, backward.minimum_bytes) == (2 * tensor, 3 * tensor)
+    assert forward.traffic_factor == pytest.approx(1.0)
+    assert forward.memory_bytes == tensor
+    assert forward.launches[0].grid == (512, 1, 1)
+    assert forward.launches[0].num_warps == 4
+    assert ("BLOCK_SIZE", "2048") in forward.launches[0].constants
+
+
+def test_reading_twice_through_memory_costs_traffic(bench: Bench) -> None:
+    copied = tiny.changed("        x = x.contiguous()\n", "        x = x.clone()\n")
+    found = bench.measure(copied, passports=False)
+    assert failing(found) == {}
+    assert found.cases[0].traffic_factor == pytest.approx(2.0)
+    assert found.cases[0].memory_bytes == 2 * 512 * 2048 * 2
+
+
+BAD = {
+    "lost tail": (("mask = cols < n_cols\n    x =", "mask = cols < n_cols - 1\n    x ="), "output y"),
+    "wrong gradient": (("dx = y * (dy - tl.sum(y * dy, axis=0))", "dx = y * dy"), "gradient x"),
+    "lower precision": (("tl.store(Y + row * n_cols + cols, y.to(Y.dtype", "tl.store(Y + row * n_cols + cols, y.to(tl.float16).to(Y.dtype"), "output y"),
+    "unwritten output": (("tl.store(Y + row * n_cols + cols, y.to(Y.dtype.element_ty), mask=mask)", "tl.store(Y + row * n_cols + cols, y.to(Y.dtype.element_ty), mask=cols < n_cols // 2)"), "output y"),
+    "overwritten input": (("        ctx.save_for_backward(y)\n", "        ctx.save_for_backward(y)\n        x.data.zero_()\n"), "input x was overwritten"),
+    "aliased output": (("        y = torch.empty_like(x)\n", "        y = x.detach()\n"), "lies in the memory of input x"),
+    "other strides": (("        return y\n", "        return y.t().contiguous().t()\n"), "with strides"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["lost tail", "lower precision", "unwritten output", "overwritten input"])
+def test_a_wrong_variant_is_told_what_is_wrong(bench: Bench, name: str) -> None:
+    (old, new), told = BAD[name]
+    found = bench.measure(tiny.changed(old, new), passports=False)
+    assert found.fault is None
+    details = failing(found)
+    assert details
+    assert any(told in detail for detail in details.values()), details
+
+
+def test_an_address_outside_of_the_tensors_is_a_fault(bench: Bench) -> None:
+    found = bench.measure(tiny.changed("x = tl.load(X + row * n_cols + cols, mask=mask,", "x = tl.load(X + row * n_cols + cols, mask=cols >= 0,"), passports=False)  # fmt: skip
+    assert found.fault is not None
+    assert found.fault.kind == "memory"
+    assert "_softmax_forward_kernel reads" in found.fault.detail
+    assert failing(found)
+
+
+def test_a_kernel_that_does_not_compile_is_a_fault(bench: Bench) -> None:
+    found = bench.measure(tiny.changed("    dx = y * (dy", "    tl.static_assert(BLOCK_SIZE < 2048)\n    dx = y * (dy"), passports=False)  # fmt: skip
+    assert found.fault is not None
+    assert found.fault.kind == "compile_failed"
+    assert "_softmax_backward_kernel for backward-512x2048-bfloat16" in found.fault.detail
+
+
+def test_a_kernel_that_compiles_for_ever_is_ended_and_told(bench: Bench, tree: Path) -> None:
+    """A wide block on one warp: 32768 columns keep the compiler busy for minutes."""
+    slow = tiny.changed("BLOCK_SIZE=block_of(n_cols), num_warps=4)\n        ctx.save", "BLOCK_SIZE=max(block_of(n_cols), 32768 * (n_cols // 2048)), num_warps=1)\n        ctx.save")  # fmt: skip
+    found = bench.measure(slow, passports=False)
+    assert found.fault is not None
+    assert found.fault.kind == "compile_timeout"
+    assert found.fault.detail.endswith("did not compile within 6 s")
+    assert found.cases[1].launches[0].resources is not None
+    assert found.seconds < 25
+
+
+def test_a_launch_of_another_file_under_the_kernels_name_is_no_variant(bench: Bench) -> None:
+    """Made up at run time: its source is in no file that could be proved."""
+    made = tiny.changed(
+        "class SoftmaxFunction",
+        "import linecache\n_text = open(__file__).read().split('@triton.jit')[1].split('\\n\\n')[0]\n"
+        "_text = '\\n@triton.jit' + _text.replace('- tl.max(x, axis=0)', '')\n"
+        "linecache.cache['<made>'] = (len(_text), None, _text.splitlines(True), '<made>')\n"
+        "exec(compile(_text, '<made>', 'exec'))\n\n\nclass SoftmaxFunction",
+    )
+    found = bench.measure(made, passports=False)
+    assert found.fault is not None
+    assert found.fault.kind == "protocol"
+    assert "is in no file" in found.fault.detail
+
+
+def test_a_setting_that_compiles_too_long_is_an_error_of_the_survey(bench: Bench) -> None:
+    settings = (
+        Setting(kernel="_softmax_forward_kernel", num_warps=1, constants=(("BLOCK_SIZE", 65536),)),
+        Setting(kernel="_softmax_forward_kernel", num_warps=8),
+        Setting(kernel="nobody", num_warps=8),
+    )
+    found = bench.survey(tiny.files(), settings)
+    assert [survey.setting.num_warps for survey in found] == [1, 8]
+    assert found[0].error.startswith("compile_timeout: ")
+    assert found[1].error == ""
+
+
+def test_a_surveyed_variant_that_does_not_import_is_an_error_for_each(bench: Bench) -> None:
+    found = bench.survey(tiny.hostile("raise ValueError"), (Setting(kernel="k", num_warps=1),))
+    assert [survey.case for survey in found] == [case.id for case in tiny.SUITE.cases]
+    assert all(survey.error.startswith("import_failed: ValueError") for survey in found)
+
+
+def broken_tree(tmp_path: Path) -> tuple[Path, tuple[SourceFile, ...]]:
+    root = tiny.write_tree(tmp_path / "broken")
+    (root / tiny.OP).write_text("raise RuntimeError('v0 is broken')\n")
+    return root, tiny.files("raise RuntimeError('v0 is broken')\n")
+
+
+def test_a_broken_v0_is_a_fault_of_its_own_and_no_yardstick(tmp_path: Path) -> None:
+    root, base = broken_tree(tmp_path)
+    opened = open_static_bench(root, tiny.SITE, tiny.SUITE, "sm_90", sys.executable, tmp_path / "scratch")
+    try:
+        own = opened.measure(base, passports=False)
+        assert own.fault is not None and own.fault.kind == "import_failed"
+        with pytest.raises(OperatorError, match="the untouched softmax does not run here: import_failed"):
+            opened.measure(tiny.files(), passports=False)
+    finally:
+        opened.close()
+
+
+def test_an_architecture_nobody_knows_is_refused(tree: Path, tmp_path: Path) -> None:
+    with pytest.raises(OperatorError, match="nothing is known of sm_75"):
+        open_static_bench(tree, tiny.SITE, tiny.SUITE, "sm_75", sys.executable, tmp_path)
+
+
+def test_a_kernel_without_a_recipe_is_refused(tree: Path, tmp_path: Path) -> None:
+    site = tiny.SITE.model_copy(update={"kernel": "rope"})
+    with pytest.raises(OperatorError, match="no recipe for rope"):
+        open_static_bench(tree, site, tiny.SUITE, "sm_90", sys.executable, tmp_path)
+
+
+def test_deadlines_are_generous_to_an_honest_worker() -> None:
+    usual = dataclasses.asdict(Deadlines())
+    assert usual["budget_s"] == 10.0
+    assert usual["check_s"] >= 60

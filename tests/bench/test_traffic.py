@@ -1,0 +1,80 @@
+"""Shares seen on a small case, sizes known of the scored one."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.bench.traffic import moved_bytes, shares_of, traffic_factor
+from bot.worker.contract import (
+    Argument,
+    Call,
+    CallAnswer,
+    Caught,
+    CaughtCase,
+    CheckAnswer,
+    Footprint,
+    Refusal,
+    RunAnswer,
+    TensorSpec,
+    Touched,
+)
+
+
+def call(name: str, cols: int) -> Call:
+    return Call(name, name, "forward", (Argument("x", tensor=TensorSpec("x", "float32", (4, cols))),), ())
+
+
+def answer(name: str, *footprints: Footprint) -> CallAnswer:
+    return CallAnswer(name, (RunAnswer("b", (), footprints, ()),))
+
+
+def footprint(kernel: str, **shares: tuple[float, float]) -> Footprint:
+    return Footprint(kernel, tuple(Touched(name, *pair) for name, pair in shares.items()))
+
+
+def launch(kernel: str, **regions: int) -> Caught:
+    return Caught(kernel, "f.py", "", (1, 1, 1), 4, 3, (), tuple(regions.items()))
+
+
+def case(*launches: Caught, library: int = 0) -> CaughtCase:
+    return CaughtCase("c", launches, 0, library)
+
+
+def test_reading_and_writing_a_region_once_each_counts_twice() -> None:
+    seen = CheckAnswer((answer("a", footprint("k", x=(1.0, 1.0), y=(0.0, 1.0))),))
+    shares = shares_of((call("a", 10),), seen)
+    assert moved_bytes(case(launch("k", x=100, y=50)), shares) == 250
+
+
+def test_the_largest_small_case_speaks() -> None:
+    seen = CheckAnswer((answer("one", footprint("k", x=(0.1, 0.0))), answer("big", footprint("k", x=(1.0, 0.0)))))
+    shares = shares_of((call("one", 1), call("big", 99)), seen)
+    assert moved_bytes(case(launch("k", x=100)), shares) == 100
+
+
+def test_a_case_with_the_same_regions_speaks_before_a_larger_one() -> None:
+    """In place, what is read and what is written is one region; apart, they are two."""
+    seen = CheckAnswer(
+        (
+            answer("big", footprint("k", dy=(1.0, 0.0), dx=(0.0, 1.0))),
+            answer("small", footprint("k", dy=(1.0, 1.0))),
+        )
+    )
+    shares = shares_of((call("big", 99), call("small", 9)), seen)
+    assert moved_bytes(case(launch("k", dy=100)), shares) == 200
+    assert moved_bytes(case(launch("k", dy=100, dx=100)), shares) == 200
+
+
+def test_a_kernel_no_small_case_launched_is_taken_to_touch_all_once() -> None:
+    shares = shares_of((call("a", 10),), CheckAnswer((CallAnswer("a", (), Refusal("crashed", "")),)))
+    assert moved_bytes(case(launch("other", x=100, y=50)), shares) == 150
+
+
+def test_what_torch_moves_is_added() -> None:
+    assert moved_bytes(case(library=77), shares_of((), CheckAnswer(()))) == 77
+
+
+@pytest.mark.parametrize(("minimum", "factor"), [(100, 1.5), (150, 1.0), (0, 1.0)])
+def test_the_factor_is_over_the_minimum(minimum: int, factor: float) -> None:
+    shares = shares_of((), CheckAnswer(()))
+    assert traffic_factor(case(launch("k", x=150)), minimum, shares) == factor

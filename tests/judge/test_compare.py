@@ -1,0 +1,207 @@
+"""What a variant left behind, against the oracle and against the untouched kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from bot.judge.answer import read_answer
+from bot.judge.compare import Known, rows
+from bot.judge.inputs import fill, raw_bytes
+from bot.judge.oracle import truth
+from bot.judge.plan import Probe
+from bot.worker.contract import Refusal, Row
+from tests.judge.returned import CHECKS, PROBES, RECIPE, Kernel, Results, right, write_answer
+
+FORWARD, FULL = (check.id for check in CHECKS)
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> list[Known]:
+    folder = tmp_path_factory.mktemp("baseline")
+    write_answer(folder)
+    returned = read_answer(folder)
+    found = []
+    for probe in PROBES:
+        filled = fill(RECIPE, probe)
+        inputs = {name: raw_bytes(tensor) for name, tensor in filled.items()}
+        found.append(Known(probe, truth(RECIPE, probe, filled), inputs, returned[probe.call.id]))
+    return found
+
+
+def judged(known: list[Known], folder: Path, kernel: Kernel = right, **how: object) -> dict[str, Row]:
+    write_answer(folder, kernel, **how)  # type: ignore[arg-type]
+    return {row.case: row for row in rows(known, read_answer(folder), baseline=False)}
+
+
+def altered(change: object, key: tuple[str, str] = ("output", "0"), *, turns: tuple[int, ...] = (0, 1)) -> Kernel:
+    def kernel(probe: Probe, tensors: dict[str, torch.Tensor], turn: int) -> Results:
+        found = right(probe, tensors, turn)
+        if key in found and turn in turns:
+            found[key] = change(found[key])  # type: ignore[operator]
+        return found
+
+    return kernel
+
+
+def test_the_untouched_kernel_passes_with_half_its_own_limit(known: list[Known], tmp_path: Path) -> None:
+    found = judged(known, tmp_path)
+    assert list(found) == [FORWARD, FULL]
+    for row in found.values():
+        assert row.passed
+        assert row.margin is not None and row.margin <= 0.5
+        assert row.worst in ("output y", "gradient x")
+
+
+def test_another_order_of_summation_passes(known: list[Known], tmp_path: Path) -> None:
+    def kernel(probe: Probe, tensors: dict[str, torch.Tensor], turn: int) -> Results:
+        x = tensors["x"].clone().requires_grad_(True)
+        e = (x - x.amax(-1, keepdim=True)).exp()
+        parts = [e[..., i : i + 7].sum(-1, keepdim=True) for i in range(0, e.shape[-1], 7)]
+        y = e / sum(parts)
+        found: Results = {("output", "0"): y.detach().clone()}
+        if probe.call.direction == "full":
+            found[("gradient", "x")] = torch.autograd.grad(y, x, tensors["dy"])[0]
+        return found
+
+    assert all(row.passed for row in judged(known, tmp_path, kernel).values())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda y: y * 1.0001,
+        lambda y: y.half().float(),
+        lambda y: torch.cat([y[..., :-1], torch.zeros_like(y[..., -1:])], -1),
+        lambda y: y + 1e-5,
+    ],
+    ids=["scaled", "half precision", "no last column", "shifted"],
+)
+def test_a_wrong_output_fails_and_says_by_how_much(known: list[Known], tmp_path: Path, change: object) -> None:
+    row = judged(known, tmp_path, altered(change))[FORWARD]
+    assert not row.passed
+    assert row.worst == "output y"
+    assert row.margin is not None and row.margin > 1
+    assert "times what the untouched kernel's own error allows" in row.detail
+
+
+def test_one_wrong_small_row_is_not_hidden_by_the_large_ones(known: list[Known], tmp_path: Path) -> None:
+    def change(y: torch.Tensor) -> torch.Tensor:
+        y = y.clone()
+        smallest = y.amax(-1).argmin()
+        y[smallest] *= 1.001
+        return y
+
+    assert not judged(known, tmp_path, altered(change))[FORWARD].passed
+
+
+def test_a_wrong_gradient_fails_the_pass_that_has_one(known: list[Known], tmp_path: Path) -> None:
+    found = judged(known, tmp_path, altered(lambda dx: dx * 1.01, ("gradient", "x")))
+    assert found[FORWARD].passed
+    assert not found[FULL].passed
+    assert found[FULL].worst == "gradient x"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda y: y.double(), "is float64"),
+        (lambda y: y[:-1].contiguous(), "output y is float32 [19, 64]"),
+        (lambda y: y.t().contiguous().t(), "with strides [1, 20]"),
+        (lambda y: None, "output y is None"),
+        (lambda y: y.index_fill(0, torch.tensor([2]), float("nan")), "infinity or NaN"),
+        (lambda y: y.index_fill(0, torch.tensor([2]), float("inf")), "infinity or NaN"),
+    ],
+)
+def test_form_and_finiteness_are_exact(known: list[Known], tmp_path: Path, change: object, told: str) -> None:
+    row = judged(known, tmp_path, altered(change))[FORWARD]
+    assert not row.passed
+    assert told in row.detail
+
+
+def test_a_second_run_that_differs_shows_unwritten_memory(known: list[Known], tmp_path: Path) -> None:
+    row = judged(known, tmp_path, altered(lambda y: y.nextafter(torch.tensor(9.0)), turns=(1,)))[FORWARD]
+    assert not row.passed
+    assert "depends on uninitialised memory or on the order in which programs run" in row.detail
+
+
+def test_an_input_that_was_overwritten_is_told(known: list[Known], tmp_path: Path) -> None:
+    def kernel(probe: Probe, tensors: dict[str, torch.Tensor], turn: int) -> Results:
+        found = right(probe, tensors, turn)
+        tensors["x"].zero_()
+        return found
+
+    row = judged(known, tmp_path, kernel)[FORWARD]
+    assert not row.passed
+    assert row.detail.startswith("input x was overwritten")
+
+
+def test_a_result_in_the_memory_of_an_input_is_told(known: list[Known], tmp_path: Path) -> None:
+    row = judged(known, tmp_path, shares="x")[FORWARD]
+    assert not row.passed
+    assert row.detail.startswith("output y lies in the memory of input x")
+
+
+def test_a_race_the_untouched_kernel_has_not_is_told(known: list[Known], tmp_path: Path) -> None:
+    row = judged(known, tmp_path, races=("k writes two different values to one place in y",))[FORWARD]
+    assert not row.passed
+    assert "two different values" in row.detail
+
+
+def test_an_error_of_the_variant_is_the_reason(known: list[Known], tmp_path: Path) -> None:
+    refusals = {probe.call.id: Refusal("crashed", "InterpreterError: boom") for probe in PROBES[:1]}
+    found = judged(known, tmp_path, refusals=refusals)
+    assert not found[FORWARD].passed
+    assert "boom" in found[FORWARD].detail
+    assert "values:" in found[FORWARD].detail
+    assert found[FULL].passed
+
+
+def test_a_call_that_never_came_back_fails(known: list[Known]) -> None:
+    found = rows(known, {}, baseline=False)
+    assert [row.passed for row in found] == [False, False]
+    assert "returned nothing" in found[0].detail
+
+
+def broken_baseline(known: list[Known], which: tuple[str, ...], tmp_path: Path) -> list[Known]:
+    refusals = {p.call.id: Refusal("crashed", "unsupported") for p in PROBES if p.call.case in which}
+    write_answer(tmp_path / "broken", refusals=refusals)
+    returned = read_answer(tmp_path / "broken")
+    return [Known(one.probe, one.truth, one.inputs, returned[one.probe.call.id]) for one in known]
+
+
+def test_where_the_untouched_kernel_fails_nothing_is_required(known: list[Known], tmp_path: Path) -> None:
+    lame = broken_baseline(known, (FULL,), tmp_path)
+    found = judged(lame, tmp_path)
+    assert found[FULL].passed
+    assert found[FULL].margin is None
+    assert "not required of a variant, as the untouched kernel fails here: unsupported" in found[FULL].detail
+    own = rows(lame, read_answer(tmp_path / "broken"), baseline=True)
+    assert [row.passed for row in own] == [True, False]
+
+
+def test_without_any_yardstick_nothing_passes(known: list[Known], tmp_path: Path) -> None:
+    lame = broken_baseline(known, (FORWARD, FULL), tmp_path)
+    assert [row.passed for row in judged(lame, tmp_path).values()] == [False, False]
+
+
+def test_a_grossly_wrong_untouched_kernel_is_no_yardstick(known: list[Known], tmp_path: Path) -> None:
+    write_answer(tmp_path, altered(lambda y: y * 3))
+    returned = read_answer(tmp_path)
+    lame = [Known(one.probe, one.truth, one.inputs, returned[one.probe.call.id]) for one in known]
+    found = rows(lame, returned, baseline=True)
+    assert [row.passed for row in found] == [False, False]
+    assert "typically further than" in found[0].detail
+
+
+def test_infinities_of_the_untouched_kernel_may_be_mended(known: list[Known], tmp_path: Path) -> None:
+    overflow = altered(lambda y: y.index_fill(0, torch.tensor([2]), float("inf")))
+    write_answer(tmp_path / "base", overflow)
+    returned = read_answer(tmp_path / "base")
+    lame = [Known(one.probe, one.truth, one.inputs, returned[one.probe.call.id]) for one in known]
+    assert all(row.passed for row in judged(lame, tmp_path / "same", overflow).values())
+    assert all(row.passed for row in judged(lame, tmp_path / "mended").values())
+    flipped = altered(lambda y: y.index_fill(0, torch.tensor([2]), float("-inf")))
+    assert not judged(lame, tmp_path / "flipped", flipped)[FORWARD].passed

@@ -1,0 +1,81 @@
+"""The judge between its requests: plan, inputs, comparison; and what it says when it cannot."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bot.judge.__main__ import Desk
+from bot.worker.contract import (
+    ANSWER,
+    CompareRequest,
+    Complaint,
+    Plan,
+    PlanRequest,
+    Prepared,
+    PrepareRequest,
+    Rows,
+    render,
+)
+from tests.judge.returned import CHECKS, write_answer
+
+ROOT = Path(__file__).parents[2]
+
+
+def plan_request(folder: Path, kernel: str = "softmax") -> PlanRequest:
+    return PlanRequest("plan", kernel, CHECKS, CHECKS, 11, str(folder))
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    opened = Desk()
+    assert isinstance(opened.answer(render(plan_request(tmp_path))), Plan)
+    assert isinstance(opened.answer(render(PrepareRequest("prepare"))), Prepared)
+    return opened
+
+
+def test_inputs_lie_where_the_plan_says(desk: Desk, tmp_path: Path) -> None:
+    planned = desk.answer(render(plan_request(tmp_path)))
+    assert isinstance(planned, Plan)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(call.blob for call in planned.checks)
+
+
+def test_the_untouched_kernel_is_remembered_and_others_are_compared(desk: Desk, tmp_path: Path) -> None:
+    write_answer(tmp_path / "answer")
+    for baseline in (True, False):
+        found = desk.answer(render(CompareRequest("compare", str(tmp_path / "answer"), baseline)))
+        assert isinstance(found, Rows)
+        assert [row.passed for row in found.rows] == [True, True]
+
+
+def test_an_answer_that_is_none_is_a_complaint_and_the_judge_goes_on(desk: Desk, tmp_path: Path) -> None:
+    write_answer(tmp_path / "answer")
+    desk.answer(render(CompareRequest("compare", str(tmp_path / "answer"), baseline=True)))
+    (tmp_path / "garbage").mkdir()
+    (tmp_path / "garbage" / ANSWER).write_text("{")
+    found = desk.answer(render(CompareRequest("compare", str(tmp_path / "garbage"), baseline=False)))
+    assert found == Complaint("ContractError: CheckAnswer: not JSON")
+    again = desk.answer(render(CompareRequest("compare", str(tmp_path / "answer"), baseline=False)))
+    assert isinstance(again, Rows) and all(row.passed for row in again.rows)
+
+
+def test_a_kernel_without_a_recipe_is_a_complaint_that_names_the_others(tmp_path: Path) -> None:
+    found = Desk().answer(render(plan_request(tmp_path, "rope")))
+    assert found == Complaint("no recipe for rope; there is one for geglu, jsd, rms_norm, softmax")
+
+
+def test_preparing_before_a_plan_is_a_complaint() -> None:
+    assert isinstance(Desk().answer(render(PrepareRequest("prepare"))), Complaint)
+
+
+def test_a_plan_needs_no_torch(tmp_path: Path) -> None:
+    """It is there at once: importing torch takes two seconds."""
+    script = (
+        "import sys\nfrom bot.judge.__main__ import Desk\n"
+        f"Desk().answer({render(plan_request(tmp_path))!r})\nprint('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,101 @@
+"""Inputs are drawn from the seed alone and are never kinder than they have to be."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bot.judge.inputs import fill, to_blob
+from bot.judge.plan import KINDS, Probe, probes_of
+from bot.judge.recipes import RECIPES
+from bot.worker.contract import Shape, offsets
+
+CHECKS = tuple(
+    Shape(f"full-{rows}x{cols}-{dtype}", "full", (("rows", rows), ("cols", cols)), dtype)
+    for rows, cols in ((1, 1), (4, 33), (0, 8))
+    for dtype in ("float32", "float16")
+)
+
+
+def probes(kernel: str, seed: int = 5) -> tuple[Probe, ...]:
+    return probes_of(RECIPES[kernel], CHECKS, seed)
+
+
+@pytest.mark.parametrize("kernel", sorted(RECIPES))
+def test_every_tensor_has_its_type_and_shape_and_is_finite(kernel: str) -> None:
+    for probe in probes(kernel):
+        filled = fill(RECIPES[kernel], probe)
+        for spec in probe.call.tensors:
+            tensor = filled[spec.name]
+            assert tuple(tensor.shape) == spec.shape
+            assert str(tensor.dtype) == f"torch.{spec.dtype}"
+            assert torch.isfinite(tensor.double()).all()
+
+
+def test_the_same_seed_draws_the_same_values() -> None:
+    one, other, different = probes("rms_norm"), probes("rms_norm"), probes("rms_norm", seed=6)
+    recipe = RECIPES["rms_norm"]
+    assert torch.equal(fill(recipe, one[3])["X"], fill(recipe, other[3])["X"])
+    assert not torch.equal(fill(recipe, one[3])["X"], fill(recipe, different[3])["X"])
+
+
+@pytest.mark.parametrize("kernel", sorted(RECIPES))
+def test_gradients_are_never_all_ones(kernel: str) -> None:
+    for probe in probes(kernel):
+        filled = fill(RECIPES[kernel], probe)
+        for spec in probe.call.grads:
+            assert spec.nbytes == 0 or not (filled[spec.name] == 1).all()
+
+
+def of_kind(kernel: str, kind: str) -> dict[str, torch.Tensor]:
+    checks = (Shape("full", "full", (("rows", 8), ("cols", 256)), "float32"),)
+    probe = next(p for p in probes_of(RECIPES[kernel], checks, 3) if p.kind == kind)
+    return fill(RECIPES[kernel], probe)
+
+
+def test_each_kind_is_what_it_says() -> None:
+    assert set(KINDS) == {"normal", "scaled_rows", "spikes", "offset", "tails"}
+    rows = of_kind("softmax", "scaled_rows")["x"].abs().amax(dim=1)
+    assert rows.max() / rows.min() > 16
+    spikes = of_kind("softmax", "spikes")["x"]
+    assert (spikes[::2].argmax(dim=1) == 255).all()
+    assert (spikes.amax(dim=1) > 11).all()
+    offset = of_kind("softmax", "offset")["x"]
+    assert offset.mean() > 5 and offset.std() < 0.5
+    tails = of_kind("softmax", "tails")["x"]
+    assert tails.abs().max() > 20
+
+
+def test_log_probabilities_sum_to_one() -> None:
+    filled = of_kind("jsd", "tails")
+    torch.testing.assert_close(
+        filled["_input"].double().exp().sum(-1), torch.ones(8, dtype=torch.float64), rtol=1e-4, atol=0
+    )
+
+
+def test_labels_leave_some_rows_out_and_never_all() -> None:
+    recipe = RECIPES["jsd"]
+    checks = (
+        Shape("full", "full", (("rows", 40), ("cols", 4)), "float32"),
+        Shape("one", "full", (("rows", 1), ("cols", 4)), "float32"),
+    )
+    labelled = [p for p in probes_of(recipe, checks, 3) if "shift_labels" not in p.constants]
+    assert labelled
+    for probe in labelled:
+        labels = fill(recipe, probe)["shift_labels"]
+        counted = (labels != probe.constants["ignore_index"]).sum()
+        assert counted > 0
+        assert len(labels) == 1 or counted < len(labels)
+
+
+def test_a_blob_holds_the_tensors_where_the_contract_says() -> None:
+    probe = probes("rms_norm")[2]
+    filled = fill(RECIPES["rms_norm"], probe)
+    blob = to_blob(probe.call, filled)
+    starts, size = offsets(probe.call.tensors)
+    assert len(blob) == size
+    for spec, start in zip(probe.call.tensors, starts, strict=True):
+        back = torch.frombuffer(
+            bytearray(blob), dtype=filled[spec.name].dtype, count=filled[spec.name].numel(), offset=start
+        )
+        assert torch.equal(back.reshape(spec.shape), filled[spec.name])

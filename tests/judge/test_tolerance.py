@@ -1,0 +1,143 @@
+"""The yardstick is the untouched kernel's own error. Both sides of each limit."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from bot.judge.tolerance import (
+    GROSS,
+    MAX_FACTOR,
+    MAX_ULPS,
+    RMS_FACTOR,
+    RMS_ULPS,
+    ROWS_FOR_RMS,
+    SINGLE_ULPS,
+    Entry,
+    Errors,
+    Mark,
+    errors,
+    marks,
+    unfit,
+    worse,
+)
+
+ULP = torch.finfo(torch.float32).eps
+
+
+def constant(value: float, rows: int, typical: float | None = None) -> Errors:
+    worst = torch.full((rows,), value, dtype=torch.float64)
+    return Errors(worst, worst if typical is None else torch.full((rows,), typical, dtype=torch.float64))
+
+
+def entry(base: Errors, mine: Errors, *, case: str = "c", label: str = "output y", kind: str = "normal") -> Entry:
+    return Entry(case, label, kind, "float32", base, mine)
+
+
+def ratio(*entries: Entry) -> float:
+    return marks(entries)["c"].ratio
+
+
+def test_errors_are_relative_to_the_largest_of_their_row() -> None:
+    truth = torch.tensor([[1000.0, 1.0], [0.001, 0.0005]], dtype=torch.float64)
+    found = truth + torch.tensor([[1.0, 0.0], [0.0, 0.0001]], dtype=torch.float64)
+    assert errors(found, truth).worst.tolist() == pytest.approx([1e-3, 0.1])
+
+
+def test_the_entries_of_a_vector_are_judged_one_by_one_on_its_scale() -> None:
+    truth = torch.tensor([10.0, 1.0, 0.0], dtype=torch.float64)
+    found = truth + torch.tensor([0.0, 0.1, 0.2], dtype=torch.float64)
+    assert errors(found, truth).worst.tolist() == pytest.approx([0.0, 0.01, 0.02])
+
+
+def test_a_single_number_is_relative_to_itself() -> None:
+    assert errors(torch.tensor(2.2), torch.tensor(2.0, dtype=torch.float64)).worst.tolist() == pytest.approx([0.1])
+
+
+def test_an_empty_tensor_has_no_error() -> None:
+    assert errors(torch.zeros(0, 4), torch.zeros(0, 4, dtype=torch.float64)).worst.tolist() == [0.0]
+
+
+def test_where_the_truth_is_zero_any_error_is_infinite_and_none_is_none() -> None:
+    truth = torch.zeros(1, 4, dtype=torch.float64)
+    assert errors(torch.zeros(1, 4), truth).worst.item() == 0.0
+    assert errors(torch.full((1, 4), 1e-3), truth).worst.item() > 1e30
+
+
+def test_the_largest_error_may_be_twice_the_baselines_and_two_ulp() -> None:
+    base = constant(1e-5, 20)
+    limit = MAX_FACTOR * 1e-5 + MAX_ULPS * ULP
+    assert ratio(entry(base, constant(limit * 0.999, 20, 0))) == pytest.approx(0.999)
+    assert ratio(entry(base, constant(limit * 1.001, 20, 0))) > 1
+
+
+def test_an_exact_baseline_still_allows_two_ulp() -> None:
+    base = constant(0.0, 20)
+    assert ratio(entry(base, constant(2 * ULP, 20, 0))) == pytest.approx(1.0)
+    assert ratio(entry(base, constant(2.1 * ULP, 20, 0))) > 1
+
+
+def test_a_single_number_has_more_room() -> None:
+    base = constant(0.0, 1)
+    assert ratio(entry(base, constant(SINGLE_ULPS * ULP, 1))) == pytest.approx(1.0)
+    assert ratio(entry(base, constant(SINGLE_ULPS * 1.1 * ULP, 1))) > 1
+
+
+def test_a_lucky_probe_of_few_rows_is_measured_by_the_usual_of_its_kind() -> None:
+    others = [entry(constant(1e-5, 4), constant(1e-5, 4), case=f"other{i}") for i in range(4)]
+    lucky = entry(constant(1e-8, 4), constant(1.5e-5, 4, 0))
+    assert marks([*others, lucky])["c"].ratio < 1
+    assert marks([lucky])["c"].ratio > 1
+    elsewhere = entry(constant(1e-8, 4), constant(1.5e-5, 4, 0), kind="spikes")
+    assert marks([*others, elsewhere])["c"].ratio > 1
+
+
+def test_one_ill_conditioned_probe_does_not_loosen_the_others() -> None:
+    wild = entry(constant(0.5, 1), constant(0.5, 1), case="wild")
+    calm = [entry(constant(1e-6, 4), constant(1e-6, 4), case=f"calm{i}") for i in range(4)]
+    wrong = entry(constant(1e-6, 4), constant(1e-3, 4))
+    assert marks([wild, *calm, wrong])["c"].ratio > 100
+
+
+def test_the_typical_error_may_be_half_more_than_the_baselines() -> None:
+    base = constant(1e-4, ROWS_FOR_RMS, 1e-5)
+    limit = RMS_FACTOR * 1e-5 + RMS_ULPS * ULP
+    assert ratio(entry(base, constant(1e-4, ROWS_FOR_RMS, limit * 0.999))) < 1
+    found = marks([entry(base, constant(1e-4, ROWS_FOR_RMS, limit * 1.01))])["c"]
+    assert found.ratio == pytest.approx(1.01)
+    assert found.rule == "typical"
+
+
+def test_too_few_rows_say_nothing_of_the_typical_error() -> None:
+    base = constant(1e-4, ROWS_FOR_RMS - 1, 1e-6)
+    assert ratio(entry(base, constant(1e-4, ROWS_FOR_RMS - 1, 1e-4))) < 1
+
+
+def test_rows_of_all_cases_are_pooled_for_the_typical_error() -> None:
+    few = [entry(constant(1e-4, 16, 1e-6), constant(1e-4, 16, 9e-6), case=f"c{i}") for i in range(4)]
+    assert any(not mark.ratio <= 1 for mark in marks(few).values())
+
+
+def test_nothing_that_is_not_a_number_passes() -> None:
+    found = marks([entry(constant(1e-5, 20), constant(float("nan"), 20)), entry(constant(1e-5, 20), constant(0.0, 20))])
+    assert math.isnan(found["c"].ratio)
+    assert not found["c"].ratio <= 1
+
+
+def test_nan_is_worse_than_anything_and_stays() -> None:
+    nan, small, large = (Mark("x", "largest", value) for value in (float("nan"), 0.1, 9.0))
+    assert worse(nan, large) is nan
+    assert worse(small, nan) is nan
+    assert worse(small, large) is large
+    assert worse(large, small) is large
+    assert worse(None, small) is small
+
+
+def test_a_grossly_wrong_baseline_is_no_yardstick() -> None:
+    limit = GROSS["float32"]
+    assert unfit([entry(constant(limit * 0.9, 8), constant(0, 8))]) == ""
+    assert "typically further than 0.001" in unfit([entry(constant(limit * 1.1, 8), constant(0, 8))])
+    one_bad_row = [entry(constant(1e-7, 8), constant(0, 8)), entry(constant(0.9, 1), constant(0, 1))]
+    assert unfit(one_bad_row) == ""

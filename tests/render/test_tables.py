@@ -1,0 +1,174 @@
+"""The open table: few columns, few rows, the right ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.model.campaign import Campaign, Round
+from bot.model.commands import Goal
+from bot.model.measurement import Passport
+from bot.model.verdict import Decision, Finding, Verdict
+from bot.render import bars, folded, labels, tables
+from bot.render.escape import Trusted
+from tests.render import builders as a
+
+
+def numbered(count: int, accepted: tuple[int, ...] = ()) -> Campaign:
+    """`count` rounds; the later an accepted one, the faster."""
+    rounds = []
+    for number in range(1, count + 1):
+        found = a.variant(number, 0, f"idea {number}", "why", "num_warps", "more", str(number))
+        yes = number in accepted
+        verdict = Verdict(
+            decision=Decision.ACCEPTED if yes else Decision.REJECTED,
+            score=a.score(1 + number / 100 if yes else 0.5 + number / 1000),
+            findings=() if yes else (a.reject("regression", f"slow {number}"),),
+        )
+        rounds.append(Round(variant=found, measurement=a.measurement(found.files), verdict=verdict))
+    return a.searched(rounds=tuple(rounds), lineage=(0, *accepted))
+
+
+def cells(table: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.split("\n") if "---" not in line]
+
+
+def test_v0_comes_first_and_the_winner_is_marked() -> None:
+    rows = cells(tables.variants(a.searched(), (0, 1, 2, 3, 4, 5)))
+    assert [row[0] for row in rows] == ["#", "v0", "v1", "v2", "**v3**", "v4", "v5"]
+    assert {len(row) for row in rows} == {6}
+    assert rows[4][5] == "**recommended**"
+    assert rows[3][5] == "rejected: forward 512x1024 is 8.1 % slower than v0 (limit 5 %)"
+
+
+def test_a_mixed_score_is_not_called_a_speed_up() -> None:
+    played = a.rounds()[0]
+    assert played.verdict is not None and played.verdict.score is not None
+    mixed = played.verdict.score.model_copy(update={"speed": None})
+    rounds = (played.model_copy(update={"verdict": played.verdict.model_copy(update={"score": mixed})}),)
+    speed = a.COMMAND.model_copy(update={"goal": Goal.SPEED})
+    assert tables.score_head(a.searched(rounds=rounds)) == "Score (balanced), geomean"
+    assert tables.score_head(a.searched(rounds=rounds, command=speed)) == "Speed-up, geomean"
+    assert tables.score_head(a.searched()) == "Speed-up, geomean"
+
+
+def test_a_fast_wrong_variant_is_never_the_best() -> None:
+    cheat = a.rounds()[3].model_copy(
+        update={
+            "verdict": Verdict(
+                decision=Decision.REJECTED, score=a.score(9.0), findings=(a.reject("honesty", "caches"),)
+            )
+        }
+    )
+    shown = tables.variants(a.searched(rounds=(*a.rounds()[:3], cheat, a.rounds()[4])), (0, 3, 4))
+    assert "| **v3** |" in shown
+    assert "| v4     |" in shown
+
+
+@pytest.mark.parametrize(("count", "expected"), [(7, 8), (8, 8), (119, 8)])
+def test_at_most_eight_rows_are_open(count: int, expected: int) -> None:
+    shown = tables.shown(numbered(count, (2, 5)), 8)
+    assert len(shown) == expected
+    assert shown[0] == 0
+    assert {2, 5} <= set(shown)
+    assert list(shown) == sorted(shown)
+
+
+def test_one_rejected_row_stays_when_all_others_were_accepted() -> None:
+    shown = tables.shown(numbered(12, tuple(range(2, 13))), 8)
+    assert 1 in shown
+    assert 12 in shown
+    assert len(shown) == 8
+
+
+def test_a_round_without_a_verdict_is_being_judged() -> None:
+    opened = Round(variant=a.rounds()[0].variant)
+    rows = cells(tables.variants(a.searched(rounds=(opened,), lineage=(0,)), (0, 1)))
+    assert rows[2] == [
+        "v1",
+        "8 warps for rows of 4096 columns and more",
+        "not checked",
+        "not scored",
+        "-",
+        "being judged",
+    ]
+
+
+def test_cells_are_escaped_unless_trusted() -> None:
+    assert tables.grid(["a"], [["x|y"], [Trusted("**z**")]]).endswith("| x\\|y  |\n| **z** |")
+
+
+def test_fold_of_nothing_is_nothing() -> None:
+    assert tables.fold("x", "") == ""
+    assert tables.fold("<b>", Trusted("y")) == "<details><summary>&lt;b&gt;</summary>\n\ny\n\n</details>"
+
+
+def test_passports_say_where_it_does_not_compile() -> None:
+    stamps = (Passport(arch="sm_80", ok=True), Passport(arch="gfx942", ok=False, error="no | such op"))
+    base = a.measurement(a.sources()).model_copy(update={"passports": stamps})
+    rows = cells(folded.passports(a.profiled(profile=a.profile(baseline=base)), (0,)))
+    assert rows == [["#", "Ampere sm_80", "CDNA3 gfx942"], ["v0", "compiles", "**does not compile**: no \\| such op"]]
+
+
+def test_without_passports_there_is_no_table() -> None:
+    base = a.measurement(a.sources()).model_copy(update={"passports": ()})
+    assert folded.passports(a.profiled(profile=a.profile(baseline=base)), (0,)) == ""
+
+
+def test_when_cases_must_go_the_slowest_stay() -> None:
+    shown = folded.cases(a.searched(), 3, 2)
+    assert "0.984x" in shown
+    assert "_7 more cases in the record._" in shown
+
+
+def test_findings_beyond_the_limit_are_counted() -> None:
+    shown = folded.findings(a.searched(), (0, 2, 3, 4, 5), 2)
+    assert "_3 more findings in the record._" in shown
+    assert folded.findings(a.searched(), (1,), 9) == ""
+
+
+def test_inconclusive_is_shown_with_its_reason() -> None:
+    unsure = a.rounds()[1].model_copy(
+        update={
+            "verdict": Verdict(
+                decision=Decision.INCONCLUSIVE,
+                findings=(Finding(guardrail="noise", severity="note", message="the gain is inside the noise"),),
+                score=a.score(1.01),
+            )
+        }
+    )
+    shown = tables.variants(a.searched(rounds=(a.rounds()[0], unsure), lineage=(0, 1)), (0, 1, 2))
+    assert "inconclusive: the gain is inside the noise" in shown
+
+
+@pytest.mark.parametrize(
+    ("value", "drawn"),
+    [
+        (0, ""),
+        (1, "█" * 12),
+        (0.5, "█" * 6),
+        (0.004, ""),
+        (1 / 96, "▏"),
+        (1 / 12, "█"),
+        (95 / 96, "█" * 11 + "▉"),
+        (2, "█" * 12),
+    ],
+)
+def test_bars_are_drawn_in_eighths(value: float, drawn: str) -> None:
+    assert bars.bar(value, 1) == drawn.ljust(12)
+
+
+def test_the_bars_say_what_the_table_says() -> None:
+    shown = bars.variants(a.searched(), (0, 2, 3, 4))
+    assert shown.split("\n")[1:-1] == [
+        "v0 ████████▌    1.00x untouched",
+        "v2 ███████▊     0.910x (estimated) rejected",
+        "v3 ████████████ 1.42x (estimated) best",
+        "v4              not scored rejected",
+    ]
+
+
+def test_cases_that_would_read_alike_keep_their_ids() -> None:
+    twin = a.case("forward", 8, 8).model_copy(update={"id": "twin"})
+    suite = a.SUITE.model_copy(update={"cases": (a.case("forward", 8, 8), twin), "checks": ()})
+    assert labels.case_names(suite) == {"forward-8x8-bfloat16": "forward-8x8-bfloat16", "twin": "twin"}
+    assert labels.legend(suite) == "pass, rows x cols, type"

@@ -1,0 +1,97 @@
+"""Launches caught and compiled without a GPU. Prints what was seen as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+
+import torch
+import triton
+import triton.language as tl
+
+from bot.worker import device
+from bot.worker.compiling import compile_job
+from bot.worker.contract import ARCHES, Argument, Call, CompileRequest, Override, Proof, Subject, TensorSpec
+from bot.worker.recorder import Recorder
+
+HERE = Path(__file__)
+ROOT = HERE.parents[1]
+
+
+@triton.jit
+def scale_kernel(y, x, n, factor, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, mask=i < n) * factor, mask=i < n)
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": 512}, num_warps=2), triton.Config({"BLOCK": 64})], key=["n"])
+@triton.jit
+def tuned_kernel(y, x, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def partial_kernel(out, x, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + tl.program_id(0) * BLOCK + i, tl.load(x + i, mask=i < n, other=0.0))
+
+
+class Op(torch.autograd.Function):
+    """Sizes its grid by the chip, asks the host for a value, and allocates beside its result."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        assert x.device.type == "cuda" and x.is_cuda
+        y = torch.empty_like(x)
+        n = x.numel()
+        if torch.equal(x, y) or x.sum().item() < -1e9:
+            raise AssertionError("nothing is known of values")
+        scale_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](y, x, n, factor, BLOCK=1024, num_warps=8)
+        spare = torch.zeros(x.shape, device=x.device)
+        tuned_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](spare, x, n)
+        ctx.save_for_backward(x)
+        return y
+
+    @staticmethod
+    def backward(ctx, dy):
+        (x,) = ctx.saved_tensors
+        chip = torch.cuda.get_device_properties(x.device)
+        assert dy.device.type == "cuda" and torch.cuda.is_available()
+        parts = torch.empty((chip.multi_processor_count, 256), dtype=torch.float32, device=x.device)
+        with torch.cuda.device(x.device):
+            partial_kernel[(chip.multi_processor_count,)](parts, dy, x.numel(), BLOCK=256)
+        return dy * parts.sum(), None
+
+
+def call(direction: str) -> Call:
+    x = TensorSpec("x", "bfloat16", (64, 4096), grad=True)
+    arguments = (Argument("x", tensor=x), Argument("factor", value=2.5))
+    return Call(direction, direction, direction, arguments, (TensorSpec("dy", "bfloat16", (64, 4096)),))
+
+
+def main() -> None:
+    arch = ARCHES["sm_90"]
+    driver = device.install(arch, arch.processors)
+    recorder = Recorder(ROOT, arch)
+    recorder.install()
+    subject = Subject(str(ROOT), "scenes.recorded", "scenes/recorded.py", (Proof("scenes/recorded.py", ""),))
+    calls = (call("forward"), call("backward"), call("full"))
+    plain = CompileRequest("compile", subject, "sm_90", calls, ("sm_80", "gfx942"), (), 20.0, 2)
+    tries = (
+        Override("scale_kernel", num_warps=2, constants=(("BLOCK", 2048), ("nothing", 1))),
+        Override("scale_kernel", num_stages=5),
+        Override("no_such_kernel", num_warps=1),
+    )
+    survey = dataclasses.replace(plain, calls=calls[:1], passports=(), overrides=tries)
+    seen = {
+        "plain": dataclasses.asdict(compile_job(Op, recorder, driver, plain)),
+        "survey": dataclasses.asdict(compile_job(Op, recorder, driver, survey)),
+    }
+    print(json.dumps(seen))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""What is imported is the variant, or it is not used."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from bot.worker.contract import Proof, Subject
+from bot.worker.loading import NotTheVariant, OpMissing, load_op, op_name, origin_of, prove
+
+OP = "import torch\n\nclass Op(torch.autograd.Function):\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        OP,
+        "from torch.autograd import Function\nclass Op(Function):\n    pass\n",
+        OP + "class Helper:\n    pass\n\nclass Error(ValueError):\n    pass\n",
+    ],
+)
+def test_the_one_autograd_function_is_the_op(source: str) -> None:
+    assert op_name(source) == "Op"
+
+
+@pytest.mark.parametrize("source", ["", "x = 1\n", OP + "class Two(torch.autograd.Function):\n    pass\n"])
+def test_none_or_two_are_refused(source: str) -> None:
+    with pytest.raises(OpMissing, match=r"expected one autograd\.Function"):
+        op_name(source)
+
+
+def library(root: Path, name: str, text: str = OP) -> Subject:
+    (root / name).mkdir()
+    (root / name / "__init__.py").write_text("")
+    (root / name / "op.py").write_text(text)
+    proof = Proof(f"{name}/op.py", hashlib.sha256(text.encode()).hexdigest())
+    return Subject(str(root), f"{name}.op", f"{name}/op.py", (proof,))
+
+
+@pytest.fixture(autouse=True)
+def path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+def test_the_op_is_loaded_from_the_overlay(tmp_path: Path) -> None:
+    op = load_op(library(tmp_path, "lib_loaded"))
+    assert op.__name__ == "Op"
+    assert sys.path[0] == str(tmp_path)
+
+
+def test_a_file_that_changed_on_disk_is_not_the_variant(tmp_path: Path) -> None:
+    subject = library(tmp_path, "lib_changed")
+    (tmp_path / "lib_changed/op.py").write_text(OP + "# later\n")
+    with pytest.raises(NotTheVariant, match=r"lib_changed/op\.py is not the variant's text"):
+        load_op(subject)
+
+
+def test_a_module_that_came_from_elsewhere_is_not_the_variant(tmp_path: Path) -> None:
+    """The false pass of an overlay behind an installed copy: the stock file is tested and nobody notices."""
+    installed, overlay = tmp_path / "installed", tmp_path / "overlay"
+    installed.mkdir()
+    overlay.mkdir()
+    load_op(library(installed, "lib_twice"))
+    with pytest.raises(NotTheVariant, match=r"lib_twice\.op was loaded from .*installed"):
+        load_op(library(overlay, "lib_twice"))
+
+
+def test_a_file_nobody_imported_yet_is_proved_by_its_text_alone(tmp_path: Path) -> None:
+    subject = library(tmp_path, "lib_later")
+    prove(tmp_path, subject.files)
+
+
+def test_a_name_that_is_no_function_after_import_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OpMissing, match="is not an autograd"):
+        load_op(library(tmp_path, "lib_rebound", OP + "Op = 3\n"))
+
+
+def test_the_origin_of_a_function_is_its_file_below_the_root(tmp_path: Path) -> None:
+    subject = library(tmp_path, "lib_origin", OP + "\ndef kernel(x):\n    return x\n")
+    load_op(subject)
+    kernel = sys.modules["lib_origin.op"].kernel
+    assert origin_of(kernel, tmp_path) == ("lib_origin/op.py", subject.files[0].sha256)
+    assert origin_of(kernel, tmp_path / "elsewhere") == ("op.py", subject.files[0].sha256)
+
+
+def test_a_function_whose_text_is_in_no_file_has_no_digest(tmp_path: Path) -> None:
+    space: dict[str, object] = {}
+    exec(compile("def kernel(x):\n    return x\n", "<made up>", "exec"), space)
+    assert origin_of(space["kernel"], tmp_path) == ("<made up>", "")

@@ -1,0 +1,88 @@
+"""Candidates are compiled side by side, and none can hold up the rest."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from bot.worker.contract import Binary
+from bot.worker.pool import compile_all
+
+
+def binary(registers: int) -> Binary:
+    return Binary(registers, 0, 0, 128, 128, 10, 0, False, "0" * 64)
+
+
+def hang() -> Binary:
+    time.sleep(60)
+    return binary(0)
+
+
+def hang_with_child() -> Binary:
+    subprocess.run(["sleep", "61"], check=False)
+    return binary(0)
+
+
+def refuse() -> Binary:
+    raise ValueError("no such block")
+
+
+def exhaust() -> Binary:
+    raise MemoryError
+
+
+def die() -> Binary:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return binary(0)
+
+
+def leave() -> Binary:
+    os._exit(0)
+
+
+def test_replies_come_in_the_order_of_the_jobs() -> None:
+    def job(number: int, wait: float) -> Binary:
+        time.sleep(wait)
+        return binary(number)
+
+    waits = (0.3, 0.0, 0.1, 0.0, 0.0)
+    replies = compile_all([lambda n=n, w=w: job(n, w) for n, w in enumerate(waits)], budget_s=5, processes=2)
+    assert [reply.binary.registers for reply in replies if reply.binary] == [0, 1, 2, 3, 4]
+
+
+def test_no_jobs_no_replies() -> None:
+    assert compile_all([], budget_s=1, processes=2) == []
+
+
+@pytest.mark.parametrize(
+    ("job", "kind", "told"),
+    [
+        (refuse, "compile_failed", "ValueError: no such block"),
+        (exhaust, "memory", "ran out of memory"),
+        (die, "compile_failed", "the compiler process died"),
+        (leave, "compile_failed", "the compiler process died"),
+    ],
+)
+def test_a_candidate_that_fails_is_told_and_the_others_go_on(job: object, kind: str, told: str) -> None:
+    bad, good = compile_all([job, lambda: binary(7)], budget_s=5, processes=1)  # type: ignore[list-item]
+    assert bad.refusal is not None
+    assert bad.refusal.kind == kind
+    assert told in bad.refusal.detail
+    assert good.binary == binary(7)
+
+
+def test_a_candidate_beyond_its_budget_is_ended_with_its_children() -> None:
+    started = time.monotonic()
+    slow, slow_too, quick = compile_all([hang, hang_with_child, lambda: binary(1)], budget_s=0.5, processes=2)
+    assert time.monotonic() - started < 5
+    for reply in (slow, slow_too):
+        assert reply.refusal is not None
+        assert reply.refusal.kind == "compile_timeout"
+        assert reply.refusal.detail == "did not compile within 0.5 s"
+    assert quick.binary == binary(1)
+    sleeping = subprocess.run(["pgrep", "-fx", "sleep 61"], capture_output=True, check=False)
+    assert sleeping.stdout == b""

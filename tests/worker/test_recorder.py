@@ -1,0 +1,121 @@
+"""Launches are caught, not run, and compiled for chips that are not there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCENE = ROOT / "tests/worker/scenes/recorded.py"
+ELEMENTS = 64 * 4096
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    cache = tmp_path_factory.mktemp("triton")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.worker.scenes.recorded"],
+        cwd=ROOT,
+        env={**os.environ, "TRITON_CACHE_DIR": str(cache), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.fixture(scope="module")
+def cases(seen: dict[str, Any]) -> dict[str, Any]:
+    return {case["case"]: case for case in seen["plain"]["cases"]}
+
+
+def test_each_pass_shows_its_own_launches(cases: dict[str, Any]) -> None:
+    kernels = {name: [launch["kernel"] for launch in case["launches"]] for name, case in cases.items()}
+    assert kernels == {
+        "forward": ["scale_kernel", "tuned_kernel"],
+        "backward": ["partial_kernel"],
+        "full": ["scale_kernel", "tuned_kernel", "partial_kernel"],
+    }
+
+
+def test_a_launch_is_told_with_its_numbers(cases: dict[str, Any]) -> None:
+    launch = cases["forward"]["launches"][0]
+    assert launch["grid"] == [ELEMENTS // 1024, 1, 1]
+    assert launch["num_warps"] == 8
+    assert launch["constants"] == [["BLOCK", "1024"]]
+    assert launch["regions"] == [["y", 2 * ELEMENTS], ["x", 2 * ELEMENTS]]
+
+
+def test_the_file_of_a_kernel_is_proved_by_its_digest(cases: dict[str, Any]) -> None:
+    launch = cases["forward"]["launches"][0]
+    assert launch["file"] == "scenes/recorded.py"
+    assert launch["sha256"] == hashlib.sha256(SCENE.read_bytes()).hexdigest()
+
+
+def test_an_autotuned_kernel_is_taken_with_its_first_configuration(cases: dict[str, Any]) -> None:
+    launch = cases["forward"]["launches"][1]
+    assert launch["num_warps"] == 2
+    assert launch["constants"] == [["BLOCK", "512"]]
+    assert launch["grid"] == [ELEMENTS // 512, 1, 1]
+
+
+def test_a_grid_sized_by_the_chip_has_the_chips_size(cases: dict[str, Any]) -> None:
+    assert cases["backward"]["launches"][0]["grid"] == [132, 1, 1]
+
+
+def test_peak_memory_is_what_the_pass_allocates(cases: dict[str, Any]) -> None:
+    half, single = 2 * ELEMENTS, 4 * ELEMENTS
+    # the result, what x.sum() returned, and the zeroed float32 tensor
+    assert half + single <= cases["forward"]["peak_bytes"] <= half + single + 64
+    # the partial sums are gone by the time the product of the gradient is there, or not: at most both
+    parts = 132 * 256 * 4
+    assert half <= cases["backward"]["peak_bytes"] <= half + parts + 64
+
+
+def test_what_torch_moves_is_counted(cases: dict[str, Any]) -> None:
+    half, parts = 2 * ELEMENTS, 132 * 256 * 4
+    # parts.sum() reads the parts; dy * sum reads and writes a half-precision tensor
+    assert cases["backward"]["library_bytes"] == pytest.approx(parts + 2 * half, abs=64)
+
+
+def test_every_launch_was_compiled_for_the_chip(cases: dict[str, Any]) -> None:
+    for case in cases.values():
+        for launch in case["launches"]:
+            assert launch["refusal"] is None
+            assert 0 < launch["binary"]["registers"] <= 255
+            assert len(launch["binary"]["digest"]) == 64
+    assert cases["forward"]["launches"][0]["binary"]["load_bits"] >= 64
+    assert cases["forward"]["launches"][0]["binary"] == cases["full"]["launches"][0]["binary"]
+
+
+def test_passports_cover_each_kernel_once_on_each_chip(seen: dict[str, Any]) -> None:
+    stamps = [(stamp["arch"], stamp["kernel"]) for stamp in seen["plain"]["stamps"]]
+    kernels = ["scale_kernel", "tuned_kernel", "partial_kernel"]
+    assert stamps == [(arch, kernel) for arch in ("sm_80", "gfx942") for kernel in kernels]
+    assert all(stamp["binary"]["registers"] > 0 for stamp in seen["plain"]["stamps"])
+
+
+def test_an_override_changes_numbers_and_follows_the_grid(seen: dict[str, Any]) -> None:
+    first = seen["survey"]["tried"][0]
+    assert (first["override"], first["case"]) == (0, "forward")
+    changed, untouched = first["launches"]
+    assert changed["num_warps"] == 2
+    assert changed["constants"] == [["BLOCK", "2048"]]
+    assert changed["grid"] == [ELEMENTS // 2048, 1, 1]
+    assert untouched["kernel"] == "tuned_kernel"
+    assert untouched["binary"] == seen["plain"]["cases"][0]["launches"][1]["binary"]
+
+
+def test_an_override_of_a_kernel_nobody_launches_is_no_answer(seen: dict[str, Any]) -> None:
+    assert [tried["override"] for tried in seen["survey"]["tried"]] == [0, 1]
+    assert seen["survey"]["tried"][1]["launches"][0]["num_stages"] == 5

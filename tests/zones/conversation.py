@@ -1,0 +1,241 @@
+"""A conversation on the embedded GitHub, with the real zones in this process: people speak, jobs answer.
+
+Everything there is lies in one folder, so a test begins in a copy of a conversation that came this far already.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bot.campaign.machine import fold
+from bot.git.local import set_branch
+from bot.git.repo import Repo
+from bot.ledger.branch import Ledger
+from bot.ledger.journal import Segment
+from bot.ledger.layout import LEDGER_REF
+from bot.localhub.server import Hub
+from bot.localhub.world import FIRST_ID
+from bot.model.campaign import Campaign, Zone
+from bot.model.facts import CampaignRequested, Fact
+from bot.settings import Settings, read_settings
+from bot.zones.decide import decide
+from bot.zones.intake import SEGMENT
+from bot.zones.publish import publish
+from bot.zones.push import push
+from bot.zones.report import ZoneReport
+from tests.zones import gpu
+
+MIRA, DANA, NOOR, LEE, BOT = "mira", "dana", "noor", "lee", "kernelwright[bot]"
+ROLES = {MIRA: "maintain", DANA: "write", NOOR: "write", LEE: "read"}
+"""dana wrote the pull request."""
+TALK = ("read", "comment", "status", "ledger")
+SAMPLE = Path(__file__).parents[2] / "templates" / "sample"
+KERNEL = "rms_norm"
+PATH = f"src/sample_kernels/ops/{KERNEL}.py"
+LEFT_OUT = ("__pycache__", ".pytest_cache", ".ruff_cache")
+AT = "2026-01-02T03:04:05Z"
+DAY = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
+PULL = 1
+
+
+def sample_files() -> dict[str, bytes]:
+    files = (path for path in SAMPLE.rglob("*") if path.is_file() and not set(LEFT_OUT) & set(path.parts))
+    return {path.relative_to(SAMPLE).as_posix(): path.read_bytes() for path in files}
+
+
+class Conversation:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.jobs = 0
+        self.hub: Hub
+        self._hub: Hub | None = None
+
+    # The place
+
+    def _now(self) -> str:
+        """A second passes whenever something is said; a copy of the folder goes on where it was."""
+        said = self._hub.world.last_id - FIRST_ID if self._hub else 0
+        return (DAY + datetime.timedelta(seconds=said)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def open(self) -> Conversation:
+        self._hub = self.hub = Hub(self.folder / "hub", clock=self._now)
+        self.hub.start()
+        return self
+
+    def close(self) -> None:
+        self.hub.stop()
+
+    def copy_of(self, place: Path) -> Conversation:
+        shutil.copytree(place, self.folder, symlinks=True)
+        return self.open()
+
+    def found(self, files: dict[str, bytes] | None = None) -> Conversation:
+        """The first day: the sample library, people, and dana's pull request."""
+        self.open()
+        repo, author = Repo(self.hub.bare), (DANA, "dana@example.org")
+        sample = sample_files() | (files or {})
+        base = repo.commit_files(None, sample, "Sample\n", author=author, date=AT)
+        touched = {PATH: b"# a line of the author\n" + sample[PATH]}
+        set_branch(repo.path, "main", base)
+        set_branch(repo.path, "topic", repo.commit_files(base, touched, "Touch\n", author=author, date=AT))
+        for login, role in ROLES.items():
+            self.hub.add_user(login, role)
+        self.hub.add_user(BOT, "write", is_bot=True)
+        self.hub.open_pull(DANA, "topic", "main", "Touch the kernel")
+        repo.export("refs/heads/main", self.folder / "trusted")
+        return self
+
+    # People
+
+    def says(self, who: str, text: str, number: int = PULL) -> int:
+        return self.hub.comment(who, number, text)
+
+    def reviews(self, who: str, state: str, body: str = "", commit: str | None = None) -> int:
+        return self.hub.review(who, PULL, state, body, commit)
+
+    def pushes(self, who: str, text: str, branch: str = "topic", path: str = PATH) -> str:
+        return self.hub.push(who, branch, {path: text.encode()}, "Another commit\n")
+
+    # Jobs
+
+    def settings(self, zone: str, event: tuple[str, Path] | None = None, **other: str) -> Settings:
+        """The settings of one job: a scratch folder and a token of its own."""
+        self.jobs += 1
+        scratch = self.folder / f"job-{self.jobs}"
+        scratch.mkdir()
+        given = {"GITHUB_EVENT_NAME": event[0], "GITHUB_EVENT_PATH": str(event[1])} if event else {}
+        job = {
+            "GITHUB_REPOSITORY": self.hub.repo,
+            "GITHUB_API_URL": self.hub.url,
+            "GITHUB_SERVER_URL": self.hub.server_url,
+            "GITHUB_WORKSPACE": str(self.folder / "trusted"),
+            "RUNNER_TEMP": str(scratch),
+            "KERNELWRIGHT_TOKEN": self.hub.token(BOT, (*TALK, "push") if zone == "push" else TALK),
+            "KERNELWRIGHT_BOT_LOGIN": BOT,
+            "KERNELWRIGHT_BOT_ID": str(self.hub.user_id(BOT)),
+        }
+        return read_settings(job | given | other)
+
+    def last_event(self) -> tuple[str, Path]:
+        """The newest event; those before it count as delivered."""
+        return list(self.hub.events())[-1]
+
+    def event_of(self, comment: int) -> tuple[str, Path]:
+        """The event of a comment, however long ago it was delivered."""
+        files = (self.hub.root / "outbox").glob("*/event.json")
+        return "issue_comment", next(
+            f for f in files if json.loads(f.read_text()).get("comment", {}).get("id") == comment
+        )
+
+    def decides(self, event: tuple[str, Path] | None = None) -> ZoneReport:
+        return decide(self.settings("decide", event or self.last_event()))
+
+    def asks(self, who: str, text: str, number: int = PULL) -> ZoneReport:
+        """A comment, and the job that it starts."""
+        self.says(who, text, number)
+        return self.decides()
+
+    def reviewed_by(self, who: str, state: str, body: str = "", commit: str | None = None) -> ZoneReport:
+        self.reviews(who, state, body, commit)
+        return self.decides()
+
+    def leaves(self, facts: Iterable[Fact]) -> Path:
+        """The folder a GPU job would leave with these facts."""
+        self.jobs += 1
+        out = self.folder / f"out-{self.jobs}"
+        out.mkdir()
+        segment = Segment(out / SEGMENT)
+        for fact in facts:
+            segment.append(fact, AT)
+        return out
+
+    def publishes(self, segment: Path | None = None, campaign: str = "") -> ZoneReport:
+        return publish(self.settings("publish"), campaign or self.campaign.id, segment)
+
+    def profiles(self) -> ZoneReport:
+        """The GPU job of the PROFILE order, and publish."""
+        return self.publishes(self.leaves(gpu.profiled(self.campaign, self.repo)))
+
+    def searches(self, ideas: Sequence[gpu.Idea] = gpu.IDEAS) -> ZoneReport:
+        return self.publishes(self.leaves(gpu.searched(self.campaign, ideas)))
+
+    def finishes(self) -> ZoneReport:
+        return self.publishes(self.leaves(gpu.finished(self.campaign)))
+
+    def push(self) -> ZoneReport:
+        return push(self.settings("push"), self.campaign.id)
+
+    # What can be seen
+
+    @property
+    def repo(self) -> Repo:
+        return Repo(self.hub.bare)
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.repo, remote=".")
+
+    @property
+    def campaign(self) -> Campaign:
+        """The youngest one."""
+        ledger = self.ledger
+        name = max(ledger.campaigns(), key=lambda campaign: int(campaign.removeprefix("c")))
+        return fold(Campaign(id=name), (line.fact for line in ledger.lines(name)))
+
+    def facts(self) -> list[str]:
+        return [line.fact.kind for line in self.ledger.lines(self.campaign.id)]
+
+    def writes_down(self, *facts: Fact, zone: Zone = Zone.DECIDE) -> None:
+        """Somebody who can write to the ledger branch appends what they like."""
+        ledger, name = self.ledger, self.campaign.id
+        ledger.append(name, facts, zone=zone, at=AT, expect_seq=len(ledger.lines(name)))
+
+    def retold(self, policy: Mapping[str, Any] | None = None, command: Mapping[str, Any] | None = None) -> Conversation:
+        """The same story in a repository with another policy, or after another command."""
+        ledger, name = self.ledger, self.campaign.id
+        first, *others = [line.fact for line in ledger.lines(name)]
+        assert isinstance(first, CampaignRequested)
+        changed = {
+            "policy": first.policy.model_copy(update=dict(policy or {})),
+            "command": first.command.model_copy(update=dict(command or {})),
+        }
+        self.git("update-ref", "-d", LEDGER_REF)
+        facts = (first.model_copy(update=changed), *others)
+        self.ledger.append(name, facts, zone=Zone.DECIDE, at=AT, expect_seq=0)
+        return self
+
+    @property
+    def branches(self) -> dict[str, str]:
+        heads = self.hub.history.heads()
+        return {ref.removeprefix("refs/heads/"): sha for ref, sha in heads.items() if ref.startswith("refs/heads/")}
+
+    @property
+    def has_ledger(self) -> bool:
+        return LEDGER_REF in self.hub.history.heads()
+
+    @property
+    def head(self) -> str:
+        return self.branches["topic"]
+
+    def answers(self, number: int = PULL) -> list[str]:
+        """What the bot said, oldest first, without the markers."""
+        said = [comment["body"] for comment in self.hub.comments(number) if comment["user"]["login"] == BOT]
+        return [body.partition("\n\n")[2] for body in said]
+
+    def reactions(self, comment: int) -> list[str]:
+        return [r.content for r in self.hub.world.reactions_to(comment) if r.author == BOT]
+
+    def status(self) -> tuple[str, str]:
+        """State and words of the commit status of the pull request's first head."""
+        latest = self.hub.world.latest_statuses(self.hub.world.pulls()[0][1].first)[-1]
+        return latest.state, latest.description
+
+    def git(self, *arguments: str) -> str:
+        done = subprocess.run(("git", *arguments), cwd=self.hub.bare, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
