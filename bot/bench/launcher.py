@@ -64,9 +64,10 @@ def _over(process: subprocess.Popen[bytes], limits: Limits, tail: _Tail, started
     if tail.total > limits.output_bytes:
         return "output"
     family = household(process.pid)
-    if family.resident_bytes > limits.memory_bytes:
-        return "memory"
-    return "processes" if len(family.pids) > limits.processes else ""
+    # Many processes share memory that is counted with each of them, so their number is looked at first.
+    if len(family.pids) > limits.processes:
+        return "processes"
+    return "memory" if family.resident_bytes > limits.memory_bytes else ""
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:

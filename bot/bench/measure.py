@@ -128,6 +128,13 @@ class StaticBench:
             self._checker.check_baseline(laid if untouched else self._lay(self._base))
         return self._checker.check_baseline(laid) if untouched else self._checker.check(laid)
 
+    def _budget_s(self, files: tuple[SourceFile, ...], settings: tuple[Setting, ...]) -> float:
+        """What one kernel may take to compile."""
+        if settings:
+            return min(self._deadlines.budget_s, compile_pool.SURVEY_BUDGET_S)
+        untouched = sources_digest(files) == sources_digest(self._base)
+        return compile_pool.BASELINE_BUDGET_S if untouched else self._deadlines.budget_s
+
     def _compile(
         self, laid: Laid, *, passports: bool = False, settings: tuple[Setting, ...] = ()
     ) -> CompileAnswer | Fault:
@@ -140,9 +147,7 @@ class StaticBench:
             tuple(case.call for case in self._plan.cases),
             passports=passports,
             settings=settings,
-            budget_s=min(self._deadlines.budget_s, compile_pool.SURVEY_BUDGET_S)
-            if settings
-            else self._deadlines.budget_s,
+            budget_s=self._budget_s(laid.files, settings),
         )
         seconds = self._deadlines.survey_s if settings else self._deadlines.compile_s
         return run_cell(self._cells, where, request, CompileAnswer, Limits(seconds, self._deadlines.memory_bytes), {})

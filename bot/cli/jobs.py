@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from bot.errors import UserError
+from bot.ledger.layout import campaign_dir
 from bot.model.campaign import Order
 from bot.model.codec import from_json
 from bot.model.word import Word
@@ -45,6 +46,11 @@ def _say(report: ZoneReport, settings: Settings | None = None) -> int:
     if settings is not None:
         write_outputs(report, settings.output_path)
     return 0
+
+
+def _campaign_name(context: click.Context, option: click.Parameter, name: str) -> str:
+    campaign_dir(name)  # says what is wrong with a name that cannot be one
+    return name
 
 
 @click.command()
@@ -85,7 +91,7 @@ def measure(order_file: Path, repository: Path, out: Path, scratch: Path, python
 
 
 @click.command()
-@click.option("--campaign", required=True, help="The campaign to go on with.")
+@click.option("--campaign", required=True, callback=_campaign_name, help="The campaign to go on with.")
 @click.option("--segment", type=click.Path(path_type=Path), help="The folder that a GPU job left.")
 @click.option("--order-out", type=click.Path(path_type=Path), help="Where to write the next order, if one is owed.")
 def publish(campaign: str, segment: Path | None, order_out: Path | None) -> int:
@@ -99,7 +105,7 @@ def publish(campaign: str, segment: Path | None, order_out: Path | None) -> int:
 
 
 @click.command()
-@click.option("--campaign", required=True, help="The campaign whose winner was approved.")
+@click.option("--campaign", required=True, callback=_campaign_name, help="The campaign whose winner was approved.")
 def push(campaign: str) -> int:
     """Push the approved winner as a direct child of the pinned head."""
     from bot.zones.push import push as run

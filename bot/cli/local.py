@@ -18,7 +18,7 @@ from bot.campaign.machine import CHECKPOINT_OF, fold, owed
 from bot.errors import UserError
 from bot.git.local import current_branch, dirty, git_dir, set_branch
 from bot.git.repo import Repo
-from bot.ledger.journal import Segment
+from bot.ledger.journal import JournalFile, Segment
 from bot.model.campaign import Answer, Campaign, Outcome, Stage, Zone
 from bot.model.commands import DEFAULT_VARIANTS, MOST_VARIANTS, Goal, GpuChoice, Mode, Optimize, Scope
 from bot.model.facts import (
@@ -44,8 +44,8 @@ from bot.targets.base import Target
 from bot.targets.contract import RepoConfig, read_config
 from bot.targets.liger import open_target
 from bot.targets.tree import DirectoryTree
-from bot.zones.carry import new_order
 from bot.zones.clock import utc_now
+from bot.zones.follow import new_order
 from bot.zones.intake import SEGMENT
 from bot.zones.measure import Workshop, work
 
@@ -61,7 +61,7 @@ class Desk:
     def __init__(self, repo: Repo, folder: Path, campaign: str, python: str, assume_yes: bool) -> None:
         self._repo, self._folder, self._python, self._yes = repo, folder, python, assume_yes
         folder.mkdir(parents=True, exist_ok=True)
-        self._journal = Segment(folder / JOURNAL)
+        self._journal = JournalFile(folder / JOURNAL)
         self.campaign = fold(Campaign(id=campaign), self._journal.facts())
 
     def record(self, *facts: Fact) -> None:
@@ -243,7 +243,7 @@ def _campaign_of(folder: Path) -> str | None:
     journal = folder / JOURNAL
     if not journal.exists():
         return None
-    facts = Segment(journal).facts()
+    facts = JournalFile(journal).facts()
     first = next((fact for fact in facts if isinstance(fact, CampaignRequested)), None)
     if first is None:
         return None
@@ -263,10 +263,18 @@ def _save(campaign: Campaign, path: Path | None) -> None:
 @click.option(
     "--repo", "root", type=click.Path(path_type=Path, exists=True, file_okay=False), default=".", help="The checkout."
 )
-@click.option("--mode", type=click.Choice(list(Mode)), default=Mode.INTERACTIVE, show_default=True)
-@click.option("--goal", type=click.Choice(list(Goal)), default=Goal.BALANCED, show_default=True)
-@click.option("--scope", type=click.Choice(list(Scope)), default=Scope.GENERAL, show_default=True)
-@click.option("--gpu", type=click.Choice(list(GpuChoice)), default=GpuChoice.AUTO, show_default=True)
+@click.option(
+    "--mode", type=click.Choice([choice.value for choice in Mode]), default=Mode.INTERACTIVE.value, show_default=True
+)
+@click.option(
+    "--goal", type=click.Choice([choice.value for choice in Goal]), default=Goal.BALANCED.value, show_default=True
+)
+@click.option(
+    "--scope", type=click.Choice([choice.value for choice in Scope]), default=Scope.GENERAL.value, show_default=True
+)
+@click.option(
+    "--gpu", type=click.Choice([choice.value for choice in GpuChoice]), default=GpuChoice.AUTO.value, show_default=True
+)
 @click.option("--max-variants", type=click.IntRange(1, MOST_VARIANTS), default=DEFAULT_VARIANTS, show_default=True)
 @click.option(
     "--try",
@@ -281,10 +289,10 @@ def _save(campaign: Campaign, path: Path | None) -> None:
 def optimize(
     kernel: str,
     root: Path,
-    mode: Mode,
-    goal: Goal,
-    scope: Scope,
-    gpu: GpuChoice,
+    mode: str,
+    goal: str,
+    scope: str,
+    gpu: str,
     max_variants: int,
     tried: tuple[Path, ...],
     yes: bool,
@@ -298,7 +306,14 @@ def optimize(
     target = open_target(tree, config)
     name = _kernel(target, kernel)
     pull = _snapshot(repo, target.site(name).files)
-    command = Optimize(kernel=name, mode=mode, goal=goal, scope=scope, gpu=gpu, max_variants=max_variants)
+    command = Optimize(
+        kernel=name,
+        mode=Mode(mode),
+        goal=Goal(goal),
+        scope=Scope(scope),
+        gpu=GpuChoice(gpu),
+        max_variants=max_variants,
+    )
     _exclude(repo)
     folder = root.resolve() / "optimization" / name
     campaign_id = _campaign_of(folder) or f"local-{name}-{utc_now().lower().replace(':', '').replace('-', '')}"

@@ -74,7 +74,8 @@ def _set_argument(site: LaunchSite, name: str, text: str, why: str) -> cst.Funct
 def _number(site: LaunchSite, name: str, text: str, why: str) -> cst.FunctionDef:
     """num_warps or num_stages of one launch."""
     given = site.argument(name)
-    if isinstance(given, cst.Name) and source.loads(site.function, given.value) == 1:
+    once = len(m.findall(site.function, m.Call(func=m.Subscript(value=m.Name(site.kernel))))) == 1
+    if once and isinstance(given, cst.Name) and source.loads(site.function, given.value) == 1:
         changed = _set_variable(site, given.value, text, why)
         if changed is not None:
             return changed

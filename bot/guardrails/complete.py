@@ -12,6 +12,8 @@ from bot.model.verdict import Finding
 NAME = "complete"
 MACHINE = ("evidence", "arch", "gpu_name", "gpu_uuid", "driver", "torch", "triton")
 """What two runners must have in common before their numbers may meet in one ratio."""
+MOST_BYTES = 2**44
+"""16 TiB, a hundred times the largest GPU memory there is."""
 
 
 def _machines(before: Runner, after: Runner) -> Iterator[Finding]:
@@ -29,6 +31,13 @@ def _cases(verb: str, was: list[str], now: list[str]) -> Iterator[Finding]:
         if count:
             total = sum(count.values())
             yield reject(NAME, f"{total} of {len(was)} cases {verb} {what}, first {min(count)}", min(count))
+
+
+def _amounts(measurement: Measurement) -> Iterator[Finding]:
+    """Facts come from a job that ran hostile code; what no GPU has is no fact."""
+    for result in measurement.cases:
+        if not (0 <= result.memory_bytes <= MOST_BYTES and 0 <= result.minimum_bytes <= MOST_BYTES):
+            yield reject(NAME, f"{result.case} is said to need an amount of memory that no GPU has", result.case)
 
 
 def _work(before: Measurement, after: Measurement) -> Iterator[Finding]:
@@ -54,5 +63,5 @@ def complete(hearing: Hearing) -> list[Finding]:
     findings += _machines(before.runner, after.runner)
     findings += _cases("checked", [check.case for check in before.checks], [check.case for check in after.checks])
     findings += _cases("scored", [case.id for case in hearing.suite.cases], [result.case for result in after.cases])
-    findings += _work(before, after)
+    findings += [*_amounts(before), *_amounts(after)] or _work(before, after)
     return findings

@@ -18,11 +18,23 @@ CAUGHT = "it catches errors, so that a kernel that fails is replaced in silence"
 IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError"}
 
 
+def _falls_back(part: ast.stmt) -> bool:
+    """Another place to import from, or a plain word for there being none."""
+    nothing = isinstance(part, ast.Assign) and isinstance(part.value, ast.Constant | ast.Tuple)
+    return nothing or isinstance(part, ast.Import | ast.ImportFrom | ast.Pass)
+
+
 def _only_imports(node: ast.Try | ast.TryStar) -> bool:
     """`try: from new.place import f; except ImportError: from old.place import f`, as libraries do."""
-    parts = [*node.body, *node.orelse, *(part for handler in node.handlers for part in handler.body)]
-    known = all(handler.type is not None and ast.unparse(handler.type) in IMPORT_ERRORS for handler in node.handlers)
-    return known and all(isinstance(part, ast.Import | ast.ImportFrom | ast.Pass) for part in parts)
+    caught = [part for handler in node.handlers for part in _types(handler.type)]
+    tried = all(isinstance(part, ast.Import | ast.ImportFrom) for part in node.body)
+    handled = all(_falls_back(part) for handler in node.handlers for part in handler.body)
+    return tried and handled and not node.orelse and all(name in IMPORT_ERRORS for name in caught)
+
+
+def _types(node: ast.expr | None) -> list[str]:
+    parts = node.elts if isinstance(node, ast.Tuple) else [node]
+    return [part.id if isinstance(part, ast.Name) else "" for part in parts]
 
 
 def _classes(node: ast.ClassDef) -> Iterator[tuple[str, str]]:

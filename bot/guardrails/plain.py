@@ -73,7 +73,7 @@ class Plain:
         """Whether this use of something kept leaves no second way to reach it."""
         match self._source.parents[node]:
             case ast.Subscript(value=value, ctx=context):
-                return value is node and isinstance(context, ast.Load)
+                return value is not node or isinstance(context, ast.Load)
             case ast.Attribute(attr=attr):
                 return attr in READING_METHODS
             case ast.Compare() | ast.BinOp() | ast.FormattedValue() | ast.UnaryOp():

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from sys import stdlib_module_names
 
-from bot.guardrails.source import Sign, Source
+from bot.guardrails.source import FUNCTIONS, Sign, Source, parameters
 
 IMPORTS = {
     *("torch", "triton", "math", "functools", "typing", "operator"),
@@ -57,8 +57,8 @@ PLACES = {
     **dict.fromkeys(("triton.testing", "triton.profiler"), CLOCK),
     **dict.fromkeys(("triton.runtime", "triton.backends", "triton.tools"), OBJECTS),
 }
-OPEN_PLACES = ("triton.runtime.driver.active",)
-"""Persistent kernels ask here how many multiprocessors there are."""
+OPEN_PLACES = ("triton.runtime.driver.active", "triton.tools.tensor_descriptor")
+"""Where persistent kernels ask for the number of multiprocessors, and what a kernel with TMA is handed."""
 SWITCHES = ("set_", "use_", "enable_")
 """torch.set_float32_matmul_precision, torch.use_deterministic_algorithms, torch.backends.cuda.enable_flash_sdp ..."""
 PLAIN_DUNDERS = {"__init__", "__name__", "__doc__", "__version__", "__file__", "__all__"}
@@ -133,7 +133,7 @@ def _names(source: Source, node: ast.Name) -> Iterator[tuple[str, str]]:
             case ast.Call(func=func, args=[_, ast.Constant(value=str(name)), *_]) as call if func is node:
                 places = [why for dotted in source.dotted(call) if (why := _about_module(dotted))]
                 if why := _about_name(name) or "".join(places[:1]):
-                    yield f"it looks up {name}: {why}", ast.unparse(call)
+                    yield f"it looks up {name!r}: {why}", ast.unparse(call)
             case _:
                 yield "it looks up an attribute by a name that is computed, which hides what it touches", "getattr"
 
@@ -153,7 +153,8 @@ def _handed_around(source: Source, node: ast.Name) -> Iterator[tuple[str, str]]:
     """A module under another name, or in another function, is no longer seen."""
     parent = source.parents[node]
     looked_up = isinstance(parent, ast.Call) and getattr(parent.func, "id", "") in ("getattr", "hasattr")
-    if source.modules & source.dotted(node) and not isinstance(parent, ast.Attribute) and not looked_up:
+    argument = any(node.id in parameters(outer) for outer in source.around(node) if isinstance(outer, FUNCTIONS))
+    if source.modules & source.dotted(node) and not (argument or looked_up or isinstance(parent, ast.Attribute)):
         why = f"it hands the module {node.id} around, which hides what is done with it"
         yield why, f"{node.id} in {type(parent).__name__}"
 
@@ -170,6 +171,6 @@ def reach(source: Source, package: set[str]) -> Iterator[Sign]:
             case ast.Attribute():
                 found += _attributes(source, node)
             case ast.MatchClass(kwd_attrs=names):
-                found += [(f"it looks up {name}: {why}", name) for name in names if (why := _about_name(name))]
+                found += [(f"it looks up {name!r}: {why}", name) for name in names if (why := _about_name(name))]
         for why, about in found:
             yield Sign(why, about, getattr(node, "lineno", 1))

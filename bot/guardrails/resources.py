@@ -25,11 +25,11 @@ def _launched(measurement: Measurement) -> dict[str, int]:
 
 
 def _more(before: dict[str, int], after: dict[str, int]) -> Iterator[tuple[str, int, int]]:
-    """A kernel under a new name is held against the worst that v0 has."""
-    most = max(before.values(), default=0)
+    """A kernel under a new name is held against the worst that v0 has; of a v0 nobody compiled, nothing is known."""
+    most = max(before.values(), default=None)
     for kernel, spilled in after.items():
         was = before.get(kernel, most)
-        if spilled > was:
+        if was is not None and spilled > was:
             yield kernel, was, spilled
 
 

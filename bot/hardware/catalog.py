@@ -46,7 +46,7 @@ class Datasheet(Word):
     model: Text
     """The word by which a driver's name of the GPU is recognised."""
     arch: Text
-    family: Literal["ampere", "hopper", "blackwell", "cdna3"]
+    family: Literal["ampere", "hopper", "blackwell", "cdna3", "unknown"]
     memory_bandwidth: Known
     multiprocessors: Known
     l2: Known
@@ -144,11 +144,15 @@ def for_choice(choice: GpuChoice) -> Datasheet:
     return next(sheet for sheet in sheets() if sheet.family == family.value)
 
 
+def _unknown(runner: Runner) -> Datasheet:
+    """A GPU that nobody has described: it has no roof, since another one's would be a guess."""
+    name = runner.gpu_name or "unnamed GPU"
+    return Datasheet(gpu=name, model=name, arch=runner.arch, family="unknown", **dict.fromkeys(UNITS))
+
+
 def for_runner(runner: Runner) -> Datasheet:
-    """The GPU that was timed by its own name, else the default of the architecture that was compiled for."""
-    if runner.evidence is Evidence.MEASURED:
-        words = runner.gpu_name.replace("-", " ").split()
-        for sheet in sheets():
-            if sheet.model in words:
-                return sheet
-    return for_arch(runner.arch)
+    """The GPU that was timed by its own name; what was only compiled stands for its architecture's default."""
+    if runner.evidence is Evidence.STATIC:
+        return for_arch(runner.arch)
+    words = runner.gpu_name.replace("-", " ").split()
+    return next((sheet for sheet in sheets() if sheet.model in words), _unknown(runner))

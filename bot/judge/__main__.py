@@ -52,15 +52,13 @@ class Desk:
     def prepare(self) -> Prepared | Complaint:
         if self._recipe is None:
             return Complaint("prepare was asked for before a plan")
-        from bot.judge.compare import Known
-        from bot.judge.inputs import fill, raw_bytes, to_blob
-        from bot.judge.oracle import truth
+        from bot.judge.inputs import to_blob
+        from bot.judge.known import known_of
 
         for probe in self._probes:
-            filled = fill(self._recipe, probe)
+            known, filled = known_of(self._recipe, probe)
             (self._folder / probe.call.blob).write_bytes(to_blob(probe.call, filled))
-            inputs = {name: raw_bytes(tensor) for name, tensor in filled.items()}
-            self._known.append(Known(probe, truth(self._recipe, probe, filled), inputs))
+            self._known.append(known)
         return Prepared(len(self._probes))
 
     def compare(self, request: CompareRequest) -> Rows | Complaint:

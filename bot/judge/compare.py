@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 
 from bot.judge.answer import Found, Returned
-from bot.judge.oracle import Truth
-from bot.judge.plan import Probe
+from bot.judge.known import Known
 from bot.judge.tolerance import Entry, Mark, errors, marks, unfit
 from bot.worker.contract import Row, clip
 
 RESULTS = ("output", "gradient")
-
-
-@dataclass(frozen=True)
-class Known:
-    """All that is known of one probe before a variant is looked at."""
-
-    probe: Probe
-    truth: Truth
-    inputs: dict[str, bytes]
-    """The raw bytes of every tensor before the pass."""
-    baseline: Returned | None = None
-
-    @property
-    def describes(self) -> str:
-        numbers = ", ".join(
-            f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in self.probe.constants.items()
-        )
-        return f"values: {self.probe.kind}" + (f"; {numbers}" if numbers else "")
 
 
 def _label(key: tuple[str, str], known: Known) -> str:
@@ -118,9 +97,10 @@ class Case:
         elif not mine.record.absent:
             if mine.record.shares and not base.record.shares:
                 self._fault(known, f"{label} lies in the memory of input {mine.record.shares}")
-            self._values(known, label, known.truth[key], base, mine)
+            self._values(known, key, base, mine)
 
-    def _values(self, known: Known, label: str, truth: torch.Tensor, base: Found, mine: Found) -> None:
+    def _values(self, known: Known, key: tuple[str, str], base: Found, mine: Found) -> None:
+        label, truth = _label(key, known), known.truth[key]
         old, new = base.values(), mine.values()
         if _finite_fault(old, new):
             self._fault(known, f"{label} has an infinity or NaN where the untouched kernel has none")
@@ -129,10 +109,10 @@ class Case:
             Entry(
                 case=self.name,
                 label=label,
-                kind=known.probe.kind,
                 dtype=mine.record.dtype,
-                baseline=errors(_hide_strange(old, truth, old), truth),
-                variant=errors(_hide_strange(old, truth, new), truth),
+                baseline=errors(_hide_strange(old, truth, old), truth, known.floor),
+                variant=errors(_hide_strange(old, truth, new), truth, known.floor),
+                noise=known.noise[key],
             )
         )
 

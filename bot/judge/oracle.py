@@ -7,24 +7,40 @@ import torch
 from bot.judge.plan import Probe
 from bot.judge.recipe import Recipe
 
+FAINT = 1e-10
+
 Truth = dict[tuple[str, str], torch.Tensor]
 """(role, name) -> float64 tensor. Outputs are named by their position."""
 
 
-def truth(recipe: Recipe, probe: Probe, filled: dict[str, torch.Tensor]) -> Truth:
+def evaluate(recipe: Recipe, probe: Probe, tensors: dict[str, torch.Tensor]) -> Truth:
     specs = {a.name: a.tensor for a in probe.call.arguments if a.tensor is not None}
-    exact: dict[str, torch.Tensor] = {}
-    for name, spec in specs.items():
-        value = filled[name]
-        exact[name] = value.double().requires_grad_(spec.grad) if value.is_floating_point() else value
-    outputs = recipe.reference(exact, probe.constants)
+    leaves = {
+        name: tensors[name].detach().clone().requires_grad_(spec.grad) if spec.grad else tensors[name]
+        for name, spec in specs.items()
+    }
+    outputs = recipe.reference(leaves, probe.constants)
     found: Truth = {}
     direction = probe.call.direction
     if direction != "backward":
         found |= {("output", str(i)): out.detach() for i, out in enumerate(outputs)}
     if direction != "forward":
-        leaves = [name for name, spec in specs.items() if spec.grad]
-        grads = [filled[spec.name].double() for spec in probe.call.grads]
-        gradients = torch.autograd.grad(outputs, [exact[name] for name in leaves], grads)
-        found |= {("gradient", name): gradient for name, gradient in zip(leaves, gradients, strict=True)}
+        wanted = [name for name, spec in specs.items() if spec.grad]
+        grads = [tensors[spec.name] for spec in probe.call.grads]
+        gradients = torch.autograd.grad(outputs, [leaves[name] for name in wanted], grads)
+        found |= {("gradient", name): gradient for name, gradient in zip(wanted, gradients, strict=True)}
     return found
+
+
+def exact(filled: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: value.double() if value.is_floating_point() else value for name, value in filled.items()}
+
+
+def truth(recipe: Recipe, probe: Probe, filled: dict[str, torch.Tensor]) -> Truth:
+    return evaluate(recipe, probe, exact(filled))
+
+
+def floor(filled: dict[str, torch.Tensor]) -> float:
+    """Below this share of the largest input a result is the oracle's own noise: 1 + tanh(-20) is 0 in float64 too."""
+    largest = [float(v.double().abs().max()) for v in filled.values() if v.is_floating_point() and v.numel()]
+    return FAINT * max(largest, default=0.0)

@@ -1,13 +1,14 @@
 """How wrong a variant may be: measured by the untouched kernel's own error against float64, never by a global constant.
 
-Errors are taken relative to the largest value of their row, so that one large row cannot hide a wrong small one. With
-b the baseline's error and v the variant's: the largest v may be 2 b + 2 ulp, the typical (median over rows of the
-root mean square) 1.5 b + 0.1 ulp.
+Errors are taken relative to the largest value of their row, so that one large row cannot hide a wrong small one. With b
+the baseline's error and v the variant's: the largest v may be 2 b + 2 ulp, the typical (median over rows of the root
+mean square) 1.5 b + 0.1 ulp. Where rounding alone moves the result further than b, that is the yardstick instead (see
+noise.py): measured over 30 seeds of the full suites, right variants that add in blocks or trees or use exp2 all pass,
+and sums in half precision, sums rounded to bfloat16 and a lost column all fail.
 """
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,11 +16,10 @@ import torch
 
 MAX_FACTOR = 2.0
 MAX_ULPS = 2.0
-SINGLE_ULPS = 8.0
-"""A loss is one number: no other rows tell how lucky the baseline's rounding was."""
+NOISE_FACTOR = 1.5
+"""The largest of six samples is not the largest there is."""
 RMS_FACTOR = 1.5
 RMS_ULPS = 0.1
-ROWS_ALONE = 16
 ROWS_FOR_RMS = 64
 """Below this the median of row errors of two equally good kernels differs by more than the rule allows, by chance
 alone."""
@@ -42,18 +42,18 @@ def _rows(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.reshape(-1, tensor.shape[-1])
 
 
-def _scale(truth: torch.Tensor) -> torch.Tensor:
-    smallest = torch.finfo(torch.float32).tiny
+def _scale(truth: torch.Tensor, floor: float) -> torch.Tensor:
+    smallest = max(floor, torch.finfo(torch.float32).tiny)
     if truth.dim() <= 1:
         return truth.abs().max().clamp(min=smallest).expand(truth.numel())
     return _rows(truth).abs().amax(dim=1).clamp(min=smallest)
 
 
-def errors(found: torch.Tensor, truth: torch.Tensor) -> Errors:
+def errors(found: torch.Tensor, truth: torch.Tensor, floor: float = 0.0) -> Errors:
     """Where the found value is not finite the error is NaN, which no limit accepts."""
     if truth.numel() == 0:
         return Errors(torch.zeros(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64))
-    difference = _rows(found.double() - truth) / _scale(truth)[:, None]
+    difference = _rows(found.double() - truth) / _scale(truth, floor)[:, None]
     return Errors(difference.abs().amax(dim=1), difference.square().mean(dim=1).sqrt())
 
 
@@ -63,10 +63,11 @@ class Entry:
 
     case: str
     label: str
-    kind: str
     dtype: str
     baseline: Errors
     variant: Errors
+    noise: float = 0.0
+    """The largest error that float32 rounding alone makes on these inputs."""
 
     @property
     def rows(self) -> int:
@@ -98,23 +99,10 @@ def worse(one: Mark | None, other: Mark) -> Mark:
     return one
 
 
-def _yardsticks(entries: Sequence[Entry]) -> dict[tuple[str, str, str], float]:
-    """What the baseline's worst error usually is on each kind of values: the median over the probes of that kind."""
-    found: dict[tuple[str, str, str], list[float]] = {}
-    for entry in entries:
-        found.setdefault((entry.label, entry.kind, entry.dtype), []).append(float(entry.baseline.worst.max()))
-    return {key: statistics.median(errors) for key, errors in found.items()}
-
-
 def _largest(entries: Sequence[Entry]) -> Iterator[tuple[str, Mark]]:
-    """A probe of few rows may have been lucky in its rounding; then the usual error of its kind is the yardstick."""
-    usual = _yardsticks(entries)
     for entry in entries:
-        yardstick = float(entry.baseline.worst.max())
-        if entry.rows < ROWS_ALONE:
-            yardstick = max(yardstick, usual[(entry.label, entry.kind, entry.dtype)])
-        ulps = SINGLE_ULPS if entry.rows == 1 and entry.label.startswith("output") else MAX_ULPS
-        limit = MAX_FACTOR * yardstick + ulps * entry.ulp
+        yardstick = max(float(entry.baseline.worst.max()), NOISE_FACTOR * entry.noise)
+        limit = MAX_FACTOR * yardstick + MAX_ULPS * entry.ulp
         yield entry.case, Mark(entry.label, "largest", _over(float(entry.variant.worst.max()), limit))
 
 

@@ -58,26 +58,25 @@ def write(lines: Iterable[JournalLine]) -> str:
     return "".join(f"{row}\n" for row in rows)
 
 
-def _check_measuring(line: JournalLine, what: str) -> None:
-    if line.zone is not Zone.MEASURE or not isinstance(line.fact, MEASURING_FACTS):
-        raise CorruptRecord(f"{what}: line {line.seq + 1}: {line.fact.kind} by {line.zone} is not a GPU job's to say")
+class JournalFile:
+    """A journal in a file of its own. A line that a killed process left unfinished does not count."""
 
-
-class Segment:
-    """The journal of one GPU job, a file of its own. A line that a killed job left unfinished does not count."""
-
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, zone: Zone = Zone.DECIDE) -> None:
         self.path = path
+        self._zone = zone
         self._lines: tuple[JournalLine, ...] | None = None
         self._size = 0
         """Bytes of the whole lines."""
+
+    def _check(self, line: JournalLine) -> None:
+        """Every fact is welcome here."""
 
     def lines(self) -> tuple[JournalLine, ...]:
         if self._lines is None:
             whole = self._whole_lines()
             lines = parse(text_of(whole, self.path.name), self.path.name)
             for line in lines:
-                _check_measuring(line, self.path.name)
+                self._check(line)
             self._lines, self._size = lines, len(whole)
         return self._lines
 
@@ -107,8 +106,8 @@ class Segment:
     def append(self, fact: Fact, at: str) -> None:
         """On disk when this returns: a kill right after loses nothing."""
         lines = self.lines()
-        (line,) = number([fact], zone=Zone.MEASURE, at=at, first=len(lines))
-        _check_measuring(line, self.path.name)
+        (line,) = number([fact], zone=self._zone, at=at, first=len(lines))
+        self._check(line)
         content = write([line]).encode("ascii")
         handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         with os.fdopen(handle, "wb") as file:
@@ -120,6 +119,18 @@ class Segment:
         if not lines:
             _sync_folder(self.path.parent)
         self._lines, self._size = (*lines, line), self._size + len(content)
+
+
+class Segment(JournalFile):
+    """The journal of one GPU job: measuring facts, and nothing else."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, Zone.MEASURE)
+
+    def _check(self, line: JournalLine) -> None:
+        if line.zone is not Zone.MEASURE or not isinstance(line.fact, MEASURING_FACTS):
+            where = f"{self.path.name}: line {line.seq + 1}"
+            raise CorruptRecord(f"{where}: {line.fact.kind} by {line.zone} is not a GPU job's to say")
 
 
 def _sync_folder(folder: Path) -> None:

@@ -112,7 +112,7 @@ class CaseResult(Word):
     traffic_factor: float = Field(default=1.0, ge=0)
     """Bytes moved over minimum bytes, counted by the interpreter on a small case."""
     memory_bytes: int = 0
-    """Peak of what the pass allocates beyond its inputs."""
+    """Peak of the pass: its inputs and all it allocates."""
     timing: Timing | None = None
 
 

@@ -48,6 +48,8 @@ class Observer(TorchDispatchMode):  # type: ignore[misc]
         self.poison = poison
         self.moved_bytes = 0
         self.peak_bytes = 0
+        """Inputs and all that was allocated, at the worst moment: what torch.cuda.max_memory_allocated would say."""
+        self._resident = 0
         self._away = False
         self._counting = False
         self._known: dict[int, int] = {}
@@ -64,12 +66,16 @@ class Observer(TorchDispatchMode):  # type: ignore[misc]
     def inputs(self, tensors: list[torch.Tensor]) -> None:
         """Memory that was there before the pass began."""
         for tensor in tensors:
-            self._known[tensor.untyped_storage()._cdata] = 1
+            storage = tensor.untyped_storage()
+            if storage._cdata not in self._known:
+                self._resident += storage.nbytes()
+            self._known[storage._cdata] = 1
 
     @contextlib.contextmanager
     def counting(self) -> Iterator[None]:
-        """The part of the pass that is scored; what exists when it begins is not its allocation."""
-        self._counting, self._live = True, []
+        """The part of the pass that is scored; what the part before it left behind stays where it is."""
+        self._resident += sum(size for reference, size in self._live if not reference.expired())
+        self._counting, self._live, self.peak_bytes = True, [], self._resident
         try:
             yield
         finally:
@@ -89,7 +95,7 @@ class Observer(TorchDispatchMode):  # type: ignore[misc]
                 kept.append((reference, size))
         self._live = kept
         if self._counting:
-            self.peak_bytes = max(self.peak_bytes, sum(size for _, size in kept))
+            self.peak_bytes = max(self.peak_bytes, self._resident + sum(size for _, size in kept))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

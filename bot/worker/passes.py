@@ -104,7 +104,8 @@ def _scored(active: bool, observer: Observer, begin: Any) -> Iterator[None]:
 
 def run_pass(op: Any, call: Call, stuff: Materials, home: str, observer: Observer, begin: Any) -> Outcome:
     """Forward, backward alone, or both; `begin` is called where the scored part starts."""
-    observer.inputs(list(stuff.tensors.values()))
+    waiting = [id(grad) for grad in stuff.grads] if call.direction == "forward" else []
+    observer.inputs([tensor for tensor in stuff.tensors.values() if id(tensor) not in waiting])
     with PretendCuda(home), observer:
         with _scored(call.direction != "backward", observer, begin):
             outputs = _forward(op, stuff)

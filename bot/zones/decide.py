@@ -40,7 +40,6 @@ from bot.targets.tree import DirectoryTree
 from bot.zones import carry, refusals
 from bot.zones.conversation import say
 from bot.zones.doors import Doors, open_doors
-from bot.zones.drawing import draw_records
 from bot.zones.question import question_of
 from bot.zones.report import ZoneReport, about
 from bot.zones.scribe import Scribe
@@ -110,7 +109,7 @@ def _heard(event: CommentPosted, doors: Doors) -> Scribe | None:
 
 def _go_on(scribe: Scribe, doors: Doors, code: ReasonCode, detail: str = "") -> ZoneReport:
     """Carry out what is owed here and report where the campaign stands."""
-    carry.carry_out(Zone.DECIDE, scribe, lambda effect, at: say(effect, at, doors), draw_records)
+    carry.carry_out(Zone.DECIDE, scribe, lambda effect, at: say(effect, at, doors))
     return about(Zone.DECIDE, scribe.campaign, code=code, ledger_commit=scribe.tip, detail=detail)
 
 

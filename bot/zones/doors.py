@@ -9,6 +9,7 @@ from bot.errors import UserError
 from bot.forge.client import Forge
 from bot.git.repo import Repo
 from bot.ledger.branch import Ledger
+from bot.model.ids import CommitSha
 from bot.model.reasons import ReasonCode
 from bot.settings import Settings
 from bot.zones.clock import utc_now
@@ -48,3 +49,9 @@ def open_doors(settings: Settings) -> Doors:
 
 def _clone(settings: Settings) -> Repo:
     return Repo.clone(settings.git_url, settings.scratch / "repository.git", token=settings.token, bare=True)
+
+
+def bring(repo: Repo, commit: CommitSha) -> None:
+    """A pinned commit can be a fork's, or on no branch any more: a clone of the branches need not hold it."""
+    if repo.resolve(commit) is None:
+        repo.fetch(commit)

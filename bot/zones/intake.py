@@ -101,8 +101,10 @@ def _check_finalized(done: Finalization, campaign: Campaign) -> None:
     found = campaign.round_of(done.variant)
     assert found is not None
     judged = {file.path: file.text for file in found.variant.files}
+    if {file.path for file in done.files} != set(judged):
+        raise CorruptRecord(f"v{done.variant} was judged as {sorted(judged)}; other files were finished")
     for file in done.files:
-        if file.text != judged.get(file.path) and _shape(file.text) != _shape(judged.get(file.path, "")):
+        if file.text != judged[file.path] and _shape(file.text) != _shape(judged[file.path]):
             raise CorruptRecord(f"{file.path} is not the source that was judged")
 
 

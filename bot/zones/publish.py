@@ -14,8 +14,8 @@ from bot.render import commit as commits
 from bot.settings import Settings
 from bot.zones import carry, intake
 from bot.zones.conversation import say
-from bot.zones.doors import Doors, open_doors
-from bot.zones.drawing import draw_all, draw_records
+from bot.zones.doors import Doors, bring, open_doors
+from bot.zones.drawing import draw_all
 from bot.zones.report import ZoneReport, about
 from bot.zones.scribe import Scribe
 
@@ -25,7 +25,7 @@ MAX_DETAIL = 2000
 def _fail(scribe: Scribe, reason: ReasonCode, detail: str) -> None:
     assert scribe.campaign.order is not None
     detail = detail[:MAX_DETAIL]
-    scribe.record(OrderFailed(order=scribe.campaign.order.id, reason=reason, detail=detail), draw=draw_records)
+    scribe.record(OrderFailed(order=scribe.campaign.order.id, reason=reason, detail=detail))
 
 
 def _join(folder: Path, scribe: Scribe, doors: Doors) -> None:
@@ -91,9 +91,11 @@ def publish(settings: Settings, campaign: str, segment: Path | None) -> ZoneRepo
             f"there is no campaign {campaign} on the ledger",
             hint="name a campaign that stands under campaigns/ on the branch kernelwright/ledger",
         )
+    if scribe.campaign.pull is not None:
+        bring(doors.repo, scribe.campaign.pull.head_sha)
     if segment is not None:
         _join(segment, scribe, doors)
     _look_at_head(scribe, doors)
-    carry.carry_out(Zone.PUBLISH, scribe, lambda effect, at: _do(effect, at, doors), draw_records)
+    carry.carry_out(Zone.PUBLISH, scribe, lambda effect, at: _do(effect, at, doors))
     code = scribe.campaign.reason or ReasonCode.ACCEPTED
     return about(Zone.PUBLISH, scribe.campaign, code=code, ledger_commit=scribe.tip)

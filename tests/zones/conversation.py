@@ -196,17 +196,14 @@ class Conversation:
         ledger, name = self.ledger, self.campaign.id
         ledger.append(name, facts, zone=zone, at=AT, expect_seq=len(ledger.lines(name)))
 
-    def retold(self, policy: Mapping[str, Any] | None = None, command: Mapping[str, Any] | None = None) -> Conversation:
-        """The same story in a repository with another policy, or after another command."""
+    def retold(self, **changes: Mapping[str, Any]) -> Conversation:
+        """The same story under another policy, after another command or on another pull request."""
         ledger, name = self.ledger, self.campaign.id
         first, *others = [line.fact for line in ledger.lines(name)]
         assert isinstance(first, CampaignRequested)
-        changed = {
-            "policy": first.policy.model_copy(update=dict(policy or {})),
-            "command": first.command.model_copy(update=dict(command or {})),
-        }
+        told = {name: getattr(first, name).model_copy(update=dict(change)) for name, change in changes.items()}
         self.git("update-ref", "-d", LEDGER_REF)
-        facts = (first.model_copy(update=changed), *others)
+        facts = (first.model_copy(update=told), *others)
         self.ledger.append(name, facts, zone=Zone.DECIDE, at=AT, expect_seq=0)
         return self
 

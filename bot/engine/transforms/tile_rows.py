@@ -71,16 +71,12 @@ def _width(kernel: cst.FunctionDef, columns: str) -> str:
 
 def _columns_only_address(kernel: cst.FunctionDef, columns: str) -> bool:
     """Whether column numbers serve as addresses and in the mask alone: `pointer + cols`, never `cols - 1`."""
-    plain = m.BinaryOperation(operator=m.Add(), right=m.Name(columns))
-    turned = m.BinaryOperation(operator=m.Add(), left=m.Name(columns))
-    masks = m.Comparison(left=m.Name(columns))
-    used = sum(len(m.findall(kernel, shape)) for shape in (plain, turned, masks))
-    pointers = [
-        found
-        for call in (*kernels.calls(kernel, "load"), *kernels.calls(kernel, "store"))
-        for found in m.findall(call.args[0], plain | turned)
-    ]
-    return used == source.loads(kernel, columns) and len(pointers) + len(m.findall(kernel, masks)) == used
+    address = m.BinaryOperation(operator=m.Add(), right=m.Name(columns))
+    address |= m.BinaryOperation(operator=m.Add(), left=m.Name(columns))
+    accesses = [*kernels.calls(kernel, "load"), *kernels.calls(kernel, "store")]
+    whole = [call for call in accesses if call.args and m.matches(call.args[0].value, address)]
+    masks = m.findall(kernel, m.Comparison(left=m.Name(columns)))
+    return len(whole) + len(masks) == source.loads(kernel, columns)
 
 
 def _is_masked(call: cst.Call, position: int, masks: frozenset[str], columns: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,9 +10,9 @@ from bot.judge.recipe import Constants, Operand, Output, Recipe
 
 
 def reference(tensors: Mapping[str, Any], constants: Constants) -> tuple[Any, ...]:
-    import torch
-
-    return (torch.nn.functional.gelu(tensors["a"], approximate="tanh") * tensors["b"],)
+    a = tensors["a"]
+    u = (2 / math.pi) ** 0.5 * (a + 0.044715 * a * a * a)
+    return (0.5 * a * (1 + u.tanh()) * tensors["b"],)
 
 
 RECIPE = Recipe(

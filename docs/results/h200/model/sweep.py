@@ -82,7 +82,6 @@ def vector(size, dtype=FP32):
     return torch.rand(size, device="cuda", dtype=dtype)
 
 
-# Each entry: buffers(rows, cols), launch(buffers, rows, cols, block, numbers), bytes moved, pointer types and constants.
 def _rms_fwd(s, r, c, block, kw):
     y, x, w, rstd = s
     return rms_norm._rms_norm_forward_kernel[(r,)](
@@ -143,44 +142,47 @@ def _nothings(s, r, c, block, kw):
     return _nothing[(r,)](s[0], **kw)
 
 
-B, F, I = "*bf16", "*fp32", "i32"
+B, F, N = "*bf16", "*fp32", "i32"
+# buffers(rows, cols), launch, bytes moved, and for the compiler: the kernel, the types of its arguments, its constants
 KERNELS = {
     "rms_fwd": (
-        lambda r, c: (tensor(r, c), tensor(r, c), vector(c, BF16), vector(r)), _rms_fwd, lambda r, c: 4 * r * c + 2 * c + 4 * r,
-        rms_norm._rms_norm_forward_kernel, [B, I, B, I, B, F, I, "fp32", "fp32"], {"casting_mode": 0, "has_weight": True}),
+        lambda r, c: (tensor(r, c), tensor(r, c), vector(c, BF16), vector(r)), _rms_fwd,
+        lambda r, c: 4 * r * c + 2 * c + 4 * r, rms_norm._rms_norm_forward_kernel,
+        [B, N, B, N, B, F, N, "fp32", "fp32"], {"casting_mode": 0, "has_weight": True}),
     "rms_bwd": (
-        lambda r, c: (tensor(r, c), tensor(r, c), vector(c, BF16), vector(r), tensor(4 * PROCESSORS, c, FP32)), _rms_bwd,
+        lambda r, c: (tensor(r, c), tensor(r, c), vector(c, BF16), vector(r), tensor(4 * PROCESSORS, c, FP32)),
+        _rms_bwd,
         lambda r, c: 6 * r * c, rms_norm._rms_norm_backward_kernel,
-        [B, I, B, I, B, I, B, F, F, I, I, I, "fp32", "any"], {"casting_mode": 0, "has_weight": True}),
+        [B, N, B, N, B, N, B, F, F, N, N, N, "fp32", "any"], {"casting_mode": 0, "has_weight": True}),
     "soft_fwd": (
         lambda r, c: (tensor(r, c), tensor(r, c)), _soft_fwd, lambda r, c: 4 * r * c,
-        softmax._softmax_forward_kernel, [B, I, B, I, I], {}),
+        softmax._softmax_forward_kernel, [B, N, B, N, N], {}),
     "soft32": (
         lambda r, c: (tensor(r, c, FP32), tensor(r, c, FP32)), _soft_fwd, lambda r, c: 8 * r * c,
-        softmax._softmax_forward_kernel, [F, I, F, I, I], {}),
+        softmax._softmax_forward_kernel, [F, N, F, N, N], {}),
     "soft_bwd": (
         lambda r, c: (tensor(r, c), tensor(r, c), tensor(r, c)), _soft_bwd, lambda r, c: 6 * r * c,
-        softmax._softmax_backward_kernel, [B, I, B, I, B, I, I], {}),
+        softmax._softmax_backward_kernel, [B, N, B, N, B, N, N], {}),
     "geglu_fwd": (
         lambda r, c: tuple(tensor(r, c) for _ in range(3)), _geglu_fwd, lambda r, c: 6 * r * c,
-        geglu._geglu_forward_kernel, [B, B, B, I], {"n_cols": None}),
+        geglu._geglu_forward_kernel, [B, B, B, N], {"n_cols": None}),
     "geglu_bwd": (
         lambda r, c: tuple(tensor(r, c) for _ in range(5)), _geglu_bwd, lambda r, c: 10 * r * c,
-        geglu._geglu_backward_kernel, [B, B, B, B, B, I], {"n_cols": None}),
+        geglu._geglu_backward_kernel, [B, B, B, B, B, N], {"n_cols": None}),
     "geglu_tiled": (
         lambda r, c: tuple(tensor(r, c) for _ in range(3)), _tiles, lambda r, c: 6 * r * c,
-        _geglu_tiled, [B, B, B, I], {"n_cols": None}),
+        _geglu_tiled, [B, B, B, N], {"n_cols": None}),
     "jsd_fwd": (
         lambda r, c: (tensor(r, c), tensor(r, c), tensor(r, c, FP32), tensor(r, c)), _jsd_fwd, lambda r, c: 10 * r * c,
-        jsd._jsd_forward_kernel, [B, I, B, I, F, I, B, I, "fp32", I],
+        jsd._jsd_forward_kernel, [B, N, B, N, F, N, B, N, "fp32", N],
         {"label_ptr": None, "beta": 0.5, "ignore_index": -100, "has_label": False}),
     "jsd_bwd": (
         lambda r, c: (tensor(r, c), tensor(r, c), torch.ones((), device="cuda")), _jsd_bwd, lambda r, c: 4 * r * c,
-        jsd._jsd_backward_kernel, [B, I, B, I, F, I], {}),
+        jsd._jsd_backward_kernel, [B, N, B, N, F, N], {}),
     "layer": (
         lambda r, c: (tensor(r, c), tensor(r, c), vector(c, BF16), vector(c, BF16), vector(r), vector(r)), _layers,
-        lambda r, c: 4 * r * c, _layer_norm, [B, B, B, B, F, F, I, I, "fp32"], {}),
-    "copy": (lambda r, c: (tensor(r, c), tensor(r, c)), _copies, lambda r, c: 4 * r * c, _copy, [B, B, I], {}),
+        lambda r, c: 4 * r * c, _layer_norm, [B, B, B, B, F, F, N, N, "fp32"], {}),
+    "copy": (lambda r, c: (tensor(r, c), tensor(r, c)), _copies, lambda r, c: 4 * r * c, _copy, [B, B, N], {}),
     "nothing": (lambda r, c: (tensor(1, 1),), _nothings, lambda r, c: 0, None, [], {}),
 }  # fmt: skip
 
@@ -284,7 +286,7 @@ def time_all(path, plan):
     size, ring = None, []
     with Path(path).open("w", newline="") as out:
         writer = csv.writer(out)
-        writer.writerow("kernel rows cols block warps programs bytes us registers".split())
+        writer.writerow(["kernel", "rows", "cols", "block", "warps", "programs", "bytes", "us", "registers"])
         for name, rows, cols, block, numbers in plan:
             if size != (name, rows, cols):
                 size, ring = (name, rows, cols), []

@@ -1,0 +1,45 @@
+"""All that is known of one probe before a variant is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from bot.judge import oracle
+from bot.judge.answer import Returned
+from bot.judge.inputs import fill, raw_bytes
+from bot.judge.noise import noisy
+from bot.judge.plan import Probe
+from bot.judge.recipe import Recipe
+from bot.judge.tolerance import errors
+
+
+@dataclass(frozen=True)
+class Known:
+    probe: Probe
+    truth: oracle.Truth
+    inputs: dict[str, bytes]
+    """The raw bytes of every tensor before the pass."""
+    floor: float
+    """Rows whose largest value is below this are compared on this scale."""
+    noise: dict[tuple[str, str], float]
+    """The largest error float32 rounding alone makes, by output."""
+    baseline: Returned | None = None
+
+    @property
+    def describes(self) -> str:
+        numbers = ", ".join(
+            f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in self.probe.constants.items()
+        )
+        return f"values: {self.probe.kind}" + (f"; {numbers}" if numbers else "")
+
+
+def known_of(recipe: Recipe, probe: Probe) -> tuple[Known, dict[str, torch.Tensor]]:
+    """Everything about a probe that can be known before any kernel ran, and its inputs."""
+    filled = fill(recipe, probe)
+    right, faint = oracle.truth(recipe, probe, filled), oracle.floor(filled)
+    samples = noisy(recipe, probe, filled)
+    noise = {key: max(float(errors(s[key], exact, faint).worst.max()) for s in samples) for key, exact in right.items()}
+    inputs = {name: raw_bytes(tensor) for name, tensor in filled.items()}
+    return Known(probe, right, inputs, faint, noise), filled

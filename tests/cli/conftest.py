@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from tests.zones.places import at
+
+__all__ = ["at"]

@@ -1,0 +1,128 @@
+"""The front door: verbs, help, exit codes. Nothing heavy is imported to open it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from bot import __main__ as door
+from bot.cli.entry import VERBS, cli
+from bot.errors import BotError, Conflict, CorruptRecord, ForgeError, GitError, OperatorError, UserError
+
+HEAVY = ("torch", "triton", "pandas", "matplotlib", "github", "libcst")
+
+
+def typed(*words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(cli, list(words), prog_name="kernelwright")
+    return done.exit_code, done.output
+
+
+def left_with(monkeypatch: pytest.MonkeyPatch, outcome: object) -> int:
+    """The exit code when the command line returns this, or raises it."""
+
+    def run(**_: object) -> object:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(door.cli, "main", run)
+    with pytest.raises(SystemExit) as left:
+        door.main()
+    assert isinstance(left.value.code, int)
+    return left.value.code
+
+
+@pytest.mark.parametrize("words", [("--help",), ("-h",)])
+def test_help_lists_every_verb_with_a_sentence(words: tuple[str, ...]) -> None:
+    code, text = typed(*words)
+    assert code == 0
+    for verb, (_, sentence) in VERBS.items():
+        assert f"\n  {verb} " in text
+        assert " ".join(sentence.split()[:3]) in text
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_is_there_and_explains_itself(verb: str) -> None:
+    code, text = typed(verb, "--help")
+    assert code == 0
+    assert text.startswith(f"Usage: kernelwright {verb}")
+    assert all("  " in line for line in text.partition("Options:")[2].splitlines() if line.startswith("  --"))
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [("optimise", "optimize"), ("pubish", "publish"), ("dmeo", "demo"), ("measures", "measure")]
+)
+def test_a_verb_that_is_almost_one_is_offered_and_not_run(word: str, meant: str) -> None:
+    code, text = typed(word)
+    assert code == 2
+    assert f"no such command: {word}. Did you mean {meant}?" in text
+
+
+def test_a_word_that_is_like_no_verb_is_not_guessed() -> None:
+    code, text = typed("xyzzy")
+    assert (code, "Did you mean" in text) == (2, False)
+    assert "kernelwright --help" in text
+
+
+def test_options_that_are_missing_or_unknown_are_the_user_s_to_mend() -> None:
+    assert typed("publish")[0] == 2
+    assert "--campaign" in typed("publish")[1]
+    assert typed("--bogus")[0] == 2
+    assert typed("measure", "--order", "x")[0] == 2
+
+
+def test_the_version_is_told() -> None:
+    assert typed("--version") == (0, "kernelwright, version " + typed("--version")[1].split()[-1] + "\n")
+
+
+ERRORS = [
+    (UserError, 2),
+    (OperatorError, 3),
+    (CorruptRecord, 4),
+    (ForgeError, 5),
+    (GitError, 6),
+    (Conflict, 6),
+    (BotError, 70),
+]
+
+
+@pytest.mark.parametrize(("kind", "code"), ERRORS)
+def test_each_kind_of_error_has_its_exit_code(
+    kind: type[BotError], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = kind("it went wrong", hint="do this next")
+    assert left_with(monkeypatch, error) == code
+    told = capsys.readouterr()
+    assert told.err == f"kernelwright: {error.reason}: it went wrong\n  do this next\n"
+    assert told.out == ""
+
+
+def test_other_endings_have_theirs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert left_with(monkeypatch, None) == 0
+    assert left_with(monkeypatch, 0) == 0
+    assert left_with(monkeypatch, 1) == 1
+    assert left_with(monkeypatch, click.UsageError("no")) == 2
+    assert left_with(monkeypatch, click.Abort()) == 130
+    assert "stopped" in capsys.readouterr().err
+
+
+def test_the_help_page_knows_the_exit_codes() -> None:
+    page = typed("--help")[1].partition("Exit codes:")[2]
+    told = {int(line.split()[0]) for line in page.splitlines() if line.strip()}
+    assert told >= {0, 1, 130} | {kind.exit_code for kind, _ in ERRORS if kind is not BotError}
+
+
+def test_opening_the_door_imports_nothing_heavy() -> None:
+    script = (
+        "import sys; sys.argv = ['kernelwright', '--help']\n"
+        "from bot.__main__ import main\n"
+        "try: main()\n"
+        "except SystemExit as left: assert left.code == 0\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,188 @@
+"""Numbers go where a maintainer would have put them, and everything else stays byte for byte."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from bot.engine.launch_numbers import Numbers, write
+from bot.engine.source import NotUnderstood
+from tests.engine.library import changes, op, sample
+
+WHY = "16 elements a thread (estimated for sm_90)."
+PER_THREAD = "min(max({block} // 512, 1), 32)"
+
+
+def rewritten(body: str, **numbers: str) -> tuple[list[str], list[str]]:
+    before = op(body)
+    after = write(before, Numbers("_k", why=WHY, **numbers))
+    ast.parse(after)
+    return changes(before, after)
+
+
+def test_a_number_that_was_unpacked_is_set_again_on_the_next_line() -> None:
+    body = """
+BLOCK_SIZE, num_warps = settings(n_cols)
+_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=num_warps)
+"""
+    assert rewritten(body, warps=PER_THREAD) == (
+        [],
+        [f"    # {WHY}", "    num_warps = min(max(BLOCK_SIZE // 512, 1), 32)"],
+    )
+
+
+def test_a_number_with_a_line_of_its_own_is_changed_there() -> None:
+    body = """
+BLOCK_SIZE = triton.next_power_of_2(n_cols)
+num_warps = 4
+_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=num_warps)
+"""
+    gone, new = rewritten(body, warps="8")
+    assert gone == ["    num_warps = 4"]
+    assert new == [f"    # {WHY}", "    num_warps = 8"]
+
+
+def test_a_comment_above_the_changed_line_stays() -> None:
+    body = """
+BLOCK_SIZE = 1024
+# Four are enough for everybody.
+num_warps = 4
+_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=num_warps)
+"""
+    gone, _ = rewritten(body, warps="8")
+    assert gone == ["    num_warps = 4"]
+
+
+def test_a_literal_in_the_launch_is_changed_in_place() -> None:
+    body = "_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=1024, num_warps=4)"
+    gone, new = rewritten(body, warps="8")
+    assert gone == ["    _k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=1024, num_warps=4)"]
+    assert new == [f"    # {WHY}", "    _k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=1024, num_warps=8)"]
+
+
+def test_a_number_that_was_never_given_is_added_in_a_line_of_its_own() -> None:
+    body = """
+BLOCK_SIZE = 1024
+_k[(n_rows,)](
+    x,
+    y,
+    n_cols,
+    BLOCK_SIZE=BLOCK_SIZE,
+)
+"""
+    assert rewritten(body, stages="2") == ([], [f"    # {WHY}", "        num_stages=2,"])
+
+
+def test_a_number_is_added_before_what_is_passed_on() -> None:
+    body = "_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=1024, **more)"
+    _, new = rewritten(body, warps="8")
+    assert new[-1] == "    _k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=1024, num_warps=8, **more)"
+
+
+def test_a_variable_that_something_else_reads_is_left_alone() -> None:
+    body = """
+BLOCK_SIZE, num_warps = settings(n_cols)
+_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=num_warps)
+return num_warps
+"""
+    gone, new = rewritten(body, warps="8")
+    assert len(gone) == 1 and "num_warps=8" in new[-1]
+
+
+def test_a_parameter_is_not_reassigned_but_the_argument_is_changed() -> None:
+    before = op("pass").replace("def run(x, y, n_rows, n_cols):\n    pass", "") + (
+        "def run(x, y, n_rows, n_cols, BLOCK_SIZE, num_warps):\n"
+        "    _k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=num_warps)\n"
+    )
+    _, new = changes(before, write(before, Numbers("_k", warps=PER_THREAD, why=WHY)))
+    assert "num_warps=min(max(BLOCK_SIZE // 512, 1), 32))" in new[-1]
+
+
+def test_a_new_block_goes_in_before_the_grid_is_computed_from_it() -> None:
+    body = """
+BLOCK_SIZE = triton.next_power_of_2(n_cols)
+grid = (triton.cdiv(n_cols, BLOCK_SIZE),)
+_k[grid](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE)
+"""
+    after = write(op(body), Numbers("_k", block="min({block}, 2048)", why=WHY)).splitlines()
+    at = after.index("    BLOCK_SIZE = min(BLOCK_SIZE, 2048)")
+    assert at < next(i for i, line in enumerate(after) if "grid =" in line)
+
+
+def test_a_block_that_another_kernel_shares_is_not_touched() -> None:
+    body = """
+BLOCK_SIZE = 1024
+_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE)
+_other[(n_rows,)](x, BLOCK_SIZE=BLOCK_SIZE)
+"""
+    with pytest.raises(NotUnderstood, match="alone"):
+        write(op(body), Numbers("_k", block="min({block}, 256)"))
+
+
+def test_a_later_rule_takes_the_place_of_an_earlier_one_of_ours() -> None:
+    before = sample("jsd")
+    once = write(before, Numbers("_jsd_forward_kernel", warps=PER_THREAD, block="min({block}, 2048)", why=WHY))
+    again = Numbers(
+        "_jsd_forward_kernel", warps="8", block="min({block}, 4096)", why="Eight warps (estimated for sm_90)."
+    )
+    _, new = changes(before, write(once, again))
+    assert [line.strip() for line in new] == [
+        "# Eight warps (estimated for sm_90).",
+        "BLOCK_SIZE = min(BLOCK_SIZE, 4096)",
+        "num_warps = 8",
+    ]
+
+
+def test_a_launch_inside_of_a_branch_is_changed_there() -> None:
+    body = """
+BLOCK_SIZE, num_warps = settings(n_cols)
+with device(x):
+    if n_cols > 8:
+        _k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=num_warps)
+    else:
+        _k[(n_rows, 1)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=num_warps)
+"""
+    gone, new = rewritten(body, warps="8")
+    assert len(gone) == 2
+    assert [line.strip() for line in new].count(f"# {WHY}") == 2
+    assert all("num_warps=8" in line for line in new if "_k[" in line)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("for i in range(2):\n    _k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=1024)", "loop"),
+        ("pass", "not launched"),
+        ("_k[(n_rows,)](x, y, n_cols, 1024)", "by name"),
+    ],
+)
+def test_what_is_not_understood_is_not_guessed(body: str, why: str) -> None:
+    with pytest.raises(NotUnderstood, match=why):
+        write(op(body), Numbers("_k", warps=PER_THREAD))
+
+
+def test_a_variable_that_a_branch_may_have_changed_is_not_followed() -> None:
+    body = """
+BLOCK_SIZE, num_warps = settings(n_cols)
+if n_cols > 8:
+    num_warps = 2
+_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=num_warps)
+"""
+    _, new = rewritten(body, warps="8")
+    assert "num_warps=8" in new[-1]
+
+
+@pytest.mark.parametrize("text", ["def f(:\n", "x = 1\n\x00", ""])
+def test_a_source_that_is_no_python_or_has_no_launch_is_refused(text: str) -> None:
+    with pytest.raises(NotUnderstood):
+        write(text, Numbers("_k", warps="8"))
+
+
+@pytest.mark.parametrize("kernel", ["rms_norm", "geglu", "jsd", "softmax"])
+def test_every_kernel_of_the_sample_can_be_written_and_loses_no_line_but_its_number(kernel: str) -> None:
+    before = sample(kernel)
+    for name in [f"_{kernel}_forward_kernel", f"_{kernel}_backward_kernel"]:
+        gone, new = changes(before, write(before, Numbers(name, warps=PER_THREAD, why=WHY)))
+        assert all("num_warps = 4" in line for line in gone)
+        assert 1 <= len(new) <= 2

@@ -1,0 +1,153 @@
+"""From a survey to a rule a person can read, near the best of every shape."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.analysis.estimate import timed
+from bot.engine.settings_table import Row, choose, steps_by_block, tables, written
+from bot.engine.source import NotUnderstood
+from bot.model.measurement import Survey
+from tests.analysis import made
+from tests.engine.library import changes, sample
+
+
+def row(case: str, block: int, now: int, us: dict[tuple[int, int], float]) -> Row:
+    return Row(case=case, weight=1.0, block=block, now=(block, now), us=us)
+
+
+def test_a_rule_that_follows_the_block_is_taken_when_it_is_near_the_best_everywhere() -> None:
+    rows = [
+        row("narrow", 1024, 1, {(1024, 1): 13.0, (1024, 2): 10.0, (1024, 4): 9.9}),
+        row("wide", 4096, 2, {(4096, 2): 24.0, (4096, 8): 19.0, (4096, 16): 22.0}),
+    ]
+    found = choose(rows, "_k", "BLOCK_SIZE", blocks=False)
+    assert found is not None
+    assert found.rule.warps_text == "min(max({block} // 512, 1), 32)"
+    assert [found.rule.config(block) for block in (256, 1024, 4096, 65536)] == [
+        (256, 1),
+        (1024, 2),
+        (4096, 8),
+        (65536, 32),
+    ]
+    assert found.gain == pytest.approx((1.3 * 24 / 19) ** 0.5)
+    assert (found.best_case, found.best_gain) == ("wide", pytest.approx(24 / 19)) or found.best_case == "narrow"
+
+
+def test_thresholds_are_taken_only_where_they_pay() -> None:
+    def rows(best: float) -> list[Row]:
+        return [
+            row("narrow", 1024, 1, {(1024, 1): 20.0, (1024, 2): 20.0, (1024, 4): 10.0, (1024, 8): 20.0}),
+            row("wide", 8192, 2, {(8192, 2): 20.0, (8192, 8): 20.0, (8192, 16): best, (8192, 32): 10.5}),
+        ]
+
+    close = choose(rows(10.0), "_k", "BLOCK_SIZE", blocks=False)
+    assert close is not None and close.rule.warps_text == "min(max({block} // 256, 1), 32)"
+    far = choose(rows(5.0), "_k", "BLOCK_SIZE", blocks=False)
+    assert far is not None and far.rule.warps_text == "4 if {block} <= 1024 else max(16, {block} // 2048)"
+    assert [far.rule.config(block)[1] for block in (512, 1024, 2048, 8192, 65536)] == [4, 4, 16, 16, 32]
+
+
+def test_text_and_numbers_of_thresholds_are_one_rule() -> None:
+    rows = [
+        row("narrow", 1024, 1, {(1024, 1): 20.0, (1024, 4): 5.0}),
+        row("middle", 4096, 1, {(4096, 1): 20.0, (4096, 2): 5.0}),
+        row("wide", 8192, 2, {(8192, 2): 20.0, (8192, 16): 5.0}),
+    ]
+    found = choose(rows, "_k", "BLOCK_SIZE", blocks=False)
+    assert found is not None
+    for block in (256, 1024, 2048, 4096, 8192, 32768, 65536):
+        assert eval(found.rule.warps_text.format(block=str(block))) == found.rule.config(block)[1]
+
+
+@pytest.mark.parametrize("each", [8, 16, 32])
+def test_text_and_numbers_of_a_following_rule_are_one(each: int) -> None:
+    us = {(4096, 1): 20.0, (4096, 4096 // (32 * each)): 10.0}
+    found = choose([row("only", 4096, 1, us)], "_k", "BLOCK_SIZE", blocks=False)
+    assert found is not None
+    for block in (32, 512, 4096, 65536):
+        assert eval(found.rule.warps_text.format(block=str(block))) == found.rule.config(block)[1]
+
+
+def test_a_rule_whose_setting_was_not_compiled_on_every_shape_is_not_taken() -> None:
+    rows = [
+        row("narrow", 1024, 1, {(1024, 1): 20.0, (1024, 2): 10.0}),
+        row("wide", 4096, 2, {(4096, 2): 20.0}),
+    ]
+    assert choose(rows, "_k", "BLOCK_SIZE", blocks=False) is None or (
+        choose(rows, "_k", "BLOCK_SIZE", blocks=False).rule.config(4096) == (4096, 2)  # type: ignore[union-attr]
+    )
+
+
+@pytest.mark.parametrize(("us", "taken"), [(99.1, False), (99.0, True)])
+def test_a_promise_below_one_percent_is_not_written(us: float, taken: bool) -> None:
+    rows = [row("only", 4096, 2, {(4096, 2): 100.0, (4096, 8): us})]
+    assert (choose(rows, "_k", "BLOCK_SIZE", blocks=False) is not None) is taken
+
+
+def test_a_kernel_that_steps_by_its_block_may_take_smaller_steps() -> None:
+    us = {(16384, 4): 800.0, (16384, 32): 120.0, (2048, 4): 91.0, (2048, 8): 99.0, (4096, 8): 95.0}
+    found = choose([row("only", 16384, 4, us)], "_jsd", "BLOCK_SIZE", blocks=True)
+    assert found is not None
+    assert found.rule.cap == 2048 and found.rule.config(16384) == (2048, 4)
+    assert found.rule.config(1024) == (1024, 2)
+    assert found.gain == pytest.approx(800 / 91)
+
+
+def test_whether_a_kernel_steps_by_its_block_is_read_from_its_source() -> None:
+    assert steps_by_block(sample("jsd"), "_jsd_forward_kernel", "BLOCK_SIZE")
+    assert not steps_by_block(sample("rms_norm"), "_rms_norm_forward_kernel", "BLOCK_SIZE")
+    # It loops, but over rows: a smaller block would not see all of a row.
+    assert not steps_by_block(sample("rms_norm"), "_rms_norm_backward_kernel", "BLOCK_SIZE")
+
+
+CASE = made.case()
+SLOW = made.launch(warps=2, resources=made.resources(instructions=1500, registers=120))
+BASELINE = made.measurement(made.result(CASE, SLOW))
+
+
+def surveys(*warps: int) -> tuple[Survey, ...]:
+    return tuple(made.survey(CASE, 4096, one) for one in warps)
+
+
+def test_a_table_has_what_is_launched_today_and_every_setting_that_compiled() -> None:
+    name, rows = tables(BASELINE, made.suite(CASE), (*surveys(8, 16), made.survey(CASE, 4096, 1, error="too slow")))[
+        "_k"
+    ]
+    assert name == "BLOCK_SIZE"
+    (only,) = rows
+    assert set(only.us) == {(4096, 2), (4096, 8), (4096, 16)}
+    today = timed(BASELINE, made.suite(CASE)).cases[0].timing
+    assert today is not None and only.us[only.now] == today.median_us
+    assert only.us[4096, 8] < only.us[4096, 2]
+
+
+def test_a_case_that_cannot_be_modelled_leaves_its_kernel_without_a_table() -> None:
+    bare = made.measurement(made.result(CASE, made.launch(resources=None)))
+    assert tables(bare, made.suite(CASE), surveys(8)) == {}
+
+
+def test_a_survey_of_a_kernel_that_is_not_launched_is_left_out() -> None:
+    assert tables(BASELINE, made.suite(CASE), (made.survey(CASE, 4096, 8, kernel="_other"),)) == {}
+
+
+def test_a_rule_is_written_with_its_reason() -> None:
+    before = sample("rms_norm")
+    rows = [row("only", 4096, 2, {(4096, 2): 21.0, (4096, 8): 19.0})]
+    choice = choose(rows, "_rms_norm_forward_kernel", "BLOCK_SIZE", blocks=False)
+    assert choice is not None
+    assert changes(before, written(before, choice, "sm_90")) == (
+        [],
+        [
+            "    # 16 elements a thread: 1.11x over the scored shapes (estimated for sm_90).",
+            "    num_warps = min(max(BLOCK_SIZE // 512, 1), 32)",
+        ],
+    )
+
+
+def test_a_rule_for_a_kernel_that_is_launched_elsewhere_is_not_written() -> None:
+    rows = [row("only", 4096, 2, {(4096, 2): 21.0, (4096, 8): 19.0})]
+    choice = choose(rows, "_elsewhere", "BLOCK_SIZE", blocks=False)
+    assert choice is not None
+    with pytest.raises(NotUnderstood):
+        written(sample("rms_norm"), choice, "sm_90")

@@ -1,0 +1,243 @@
+"""Named rewrites: what they change, what they leave, and what they refuse."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bot.analysis.bottleneck import STRATEGIES
+from bot.engine.transforms import TRANSFORMS, cache_hints, more_programs, tile_rows
+from tests.engine.library import OPS, changes, op, sample
+
+ROW_OP = op(
+    """
+BLOCK_SIZE, num_warps = settings(n_cols)
+_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=num_warps)
+"""
+)
+
+
+LAUNCH = "    _k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE)"
+
+
+def tiled(text: str) -> str | None:
+    found = tile_rows.rewrite(text)
+    return found.text if found is not None else None
+
+
+def test_the_diagnosis_speaks_of_strategies_that_exist() -> None:
+    known = {*TRANSFORMS, "launch_parameters", "block_size"}
+    assert {name for order in STRATEGIES.values() for name in order} == known
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+@pytest.mark.parametrize("text", ["", "def f(:\n", "x = 1\n", "import os\n\x00"])
+def test_a_source_without_a_kernel_is_left_alone(name: str, text: str) -> None:
+    assert TRANSFORMS[name].rewrite(text) is None
+    assert not TRANSFORMS[name].applies(text)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "applying"),
+    [("geglu", {"tile_rows"}), ("rms_norm", {"more_programs", "cache_hints"}), ("softmax", set())],
+)
+def test_each_kernel_of_the_sample_gets_the_rewrites_that_fit_it(kernel: str, applying: set[str]) -> None:
+    assert {name for name, transform in TRANSFORMS.items() if transform.applies(sample(kernel))} == applying
+
+
+@pytest.mark.parametrize("kernel", ["geglu", "rms_norm", "softmax", "jsd"])
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_a_rewrite_parses_and_keeps_every_comment_and_docstring(name: str, kernel: str) -> None:
+    before = sample(kernel)
+    found = TRANSFORMS[name].rewrite(before)
+    if found is None:
+        return
+    ast.parse(found.text)
+    gone, _ = changes(before, found.text)
+    assert not any(line.lstrip().startswith(("#", '"""')) for line in gone)
+    assert ast.get_docstring(ast.parse(found.text)) == ast.get_docstring(ast.parse(before))
+
+
+def test_a_row_is_cut_into_tiles_in_three_places_and_nowhere_else() -> None:
+    after = tiled(ROW_OP)
+    assert after is not None
+    gone, new = changes(ROW_OP, after)
+    assert gone == [
+        "    cols = tl.arange(0, BLOCK_SIZE)  # the whole row",
+        "    _k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=num_warps)",
+    ]
+    assert new == [
+        "    cols = tl.program_id(1) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)  # the whole row",
+        f"    # {tile_rows.WHY}",
+        "    BLOCK_SIZE, num_warps = min(BLOCK_SIZE, 1024), 4",
+        "    _k[(n_rows, triton.cdiv(n_cols, BLOCK_SIZE))](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=num_warps)",
+    ]
+
+
+def test_a_tiled_kernel_is_not_tiled_again() -> None:
+    after = tiled(ROW_OP)
+    assert after is not None and tiled(after) is None
+
+
+def test_forward_and_backward_of_a_file_are_tiled_together() -> None:
+    found = tile_rows.rewrite(sample("geglu"))
+    assert found is not None
+    assert found.kernels == ("_geglu_forward_kernel", "_geglu_backward_kernel")
+
+
+def test_a_rule_of_ours_makes_room_for_the_tile() -> None:
+    with_rule = ROW_OP.replace(
+        "settings(n_cols)\n", "settings(n_cols)\n    # Eight (estimated for sm_90).\n    num_warps = 8\n"
+    )
+    assert tiled(with_rule) == tiled(ROW_OP)
+
+
+def test_a_kernel_that_calls_an_element_wise_helper_of_its_file_is_tiled() -> None:
+    helper = "@triton.jit\ndef twice(v):\n    return tl.exp(v) * 2\n\n\n"
+    text = ROW_OP.replace("@triton.jit\ndef _k", f"{helper}@triton.jit\ndef _k").replace(
+        "v * 2, mask", "twice(v), mask"
+    )
+    assert tiled(text) is not None
+    assert tiled(text.replace("tl.exp(v) * 2", "v / tl.sum(v)")) is None
+
+
+@pytest.mark.parametrize(
+    ("why", "before", "after"),
+    [
+        ("a reduction", "v * 2, mask", "v / tl.sum(v, axis=0), mask"),
+        ("a maximum", "v * 2, mask", "v - tl.max(v, axis=0), mask"),
+        ("a scan", "v * 2, mask", "tl.cumsum(v, 0), mask"),
+        ("a product of matrices", "v * 2, mask", "tl.dot(v, v), mask"),
+        ("an atomic", "tl.store(", "tl.atomic_add("),
+        ("something unknown", "v * 2, mask", "mystery(v), mask"),
+        ("a loop", "    v = tl.load(", "    for _ in range(2):\n        pass\n    v = tl.load("),
+        ("a store without a mask", "v * 2, mask=mask", "v * 2"),
+        ("a load without a mask", "cols, mask=mask)", "cols)"),
+        ("a neighbour", "x + row * n_cols + cols,", "x + row * n_cols + cols - 1,"),
+        ("columns as numbers", "v * 2, mask", "v * cols, mask"),
+        ("another mask", "cols < n_cols", "cols <= n_cols"),
+        ("two bounds", "cols < n_cols", "(cols < n_cols) & (cols < 7)"),
+        ("a bound that is no parameter", "cols < n_cols", "cols < BLOCK"),
+        ("the block as a number", "v * 2, mask", "v * BLOCK_SIZE, mask"),
+        ("a second axis", "tl.program_id(0)", "tl.program_id(0) + tl.program_id(1)"),
+        ("another axis", "tl.program_id(0)", "tl.program_id(1)"),
+        ("the number of programs", "tl.program_id(0)", "tl.program_id(0) + tl.num_programs(0)"),
+        ("an early return", "    v = tl.load(", "    if row > 3:\n        return\n    v = tl.load("),
+        ("one value a row", "v * 2, mask=mask)", "v * 2, mask=mask)\n    tl.store(y + row, row)"),
+        ("an offset start", "tl.arange(0, BLOCK_SIZE)", "tl.arange(1, BLOCK_SIZE)"),
+        ("a decorator of its own", "@triton.jit\ndef _k", "@triton.autotune(configs=[], key=[])\n@triton.jit\ndef _k"),
+        ("a grid from a function", "_k[(n_rows,)]", "_k[lambda meta: (n_rows,)]"),
+        ("a grid in a variable", "_k[(n_rows,)]", "_k[grid]"),
+        ("a width that has no name", "(x, y, n_cols, B", "(x, y, n_cols * 1, B"),
+        ("a block that has no name", "BLOCK_SIZE=BLOCK_SIZE", "BLOCK_SIZE=1024"),
+        ("two launches", "num_warps=num_warps)\n", f"num_warps=num_warps)\n{LAUNCH}\n"),
+        ("a launch in a loop", "    _k[(n_rows,)]", "    for _ in (1,):\n        _k[(n_rows,)]"),
+    ],
+)  # fmt: skip
+def test_a_kernel_is_not_tiled_when_it_might_look_beyond_an_element(why: str, before: str, after: str) -> None:
+    assert before in ROW_OP
+    assert tiled(ROW_OP.replace(before, after)) is None, why
+
+
+RUN = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import torch
+from sample_kernels.ops.geglu import GELUMulFunction
+
+torch.manual_seed(0)
+for cols in (1, 1025, 2500):
+    a, b, g = (torch.randn(3, cols, requires_grad=True) for _ in range(3))
+    c = GELUMulFunction.apply(a, b)
+    for found in (c, *torch.autograd.grad(c, (a, b), g)):
+        print(found.detach().double().sum().item(), found.detach().double().pow(2).sum().item())
+"""
+
+
+def numbers_of(package_root: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, str(package_root)],
+        env={**os.environ, "TRITON_INTERPRET": "1"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_a_tiled_kernel_computes_what_it_computed_before(tmp_path: Path) -> None:
+    package = tmp_path / "sample_kernels"
+    for file in OPS.parent.rglob("*.py"):
+        place = package / file.relative_to(OPS.parent)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
+    before = numbers_of(tmp_path)
+    after = tiled(sample("geglu"))
+    assert after is not None
+    (package / "ops" / "geglu.py").write_text(after, encoding="utf-8")
+    assert numbers_of(tmp_path) == before
+    assert len(before.splitlines()) == 9
+
+
+def test_a_grid_sized_by_multiprocessors_gets_twice_the_programs() -> None:
+    before = sample("rms_norm")
+    found = more_programs.rewrite(before)
+    assert found is not None and found.kernels == ("_rms_norm_backward_kernel",)
+    gone, new = changes(before, found.text)
+    assert gone == ["    n_programs = max(min(multiprocessor_count(X.device), n_rows), 1)"]
+    assert new == [
+        f"    # {more_programs.WHY}",
+        "    n_programs = max(min(2 * multiprocessor_count(X.device), n_rows), 1)",
+    ]
+
+
+def test_and_twice_again_when_that_was_accepted() -> None:
+    once = more_programs.rewrite(sample("rms_norm"))
+    assert once is not None
+    twice = more_programs.rewrite(once.text)
+    assert twice is not None
+    _, new = changes(once.text, twice.text)
+    assert new == ["    n_programs = max(min(4 * multiprocessor_count(X.device), n_rows), 1)"]
+
+
+LOOPING = ROW_OP.replace("    v = tl.load(", "    for _ in range(2):\n        pass\n    v = tl.load(")
+SIZED = LOOPING.replace("    _k[(n_rows,)]", "    n = props(x).multi_processor_count\n    _k[(n,)]")
+
+
+def test_the_property_of_a_device_is_known_as_well() -> None:
+    found = more_programs.rewrite(SIZED)
+    assert found is not None and "n = 2 * props(x).multi_processor_count" in found.text
+
+
+def test_a_kernel_that_does_not_loop_gets_no_more_programs() -> None:
+    assert more_programs.rewrite(SIZED.replace("for _ in range(2):\n        pass", "pass")) is None
+
+
+def test_two_counts_in_one_function_are_not_told_apart() -> None:
+    assert (
+        more_programs.rewrite(SIZED.replace("n = props(x)", "m = props(x).multi_processor_count\n    n = props(x)"))
+        is None
+    )
+
+
+def test_rows_leave_the_cache_first_where_something_else_should_stay() -> None:
+    found = cache_hints.rewrite(sample("rms_norm"))
+    assert found is not None
+    gone, new = changes(sample("rms_norm"), found.text)
+    assert len(gone) == len(new) == 3
+    assert all('eviction_policy="evict_first"' in line and "W_ptr" not in line for line in new)
+
+
+def test_a_kernel_that_only_streams_gets_no_hints() -> None:
+    assert cache_hints.rewrite(ROW_OP) is None
+
+
+def test_hints_that_are_there_are_respected() -> None:
+    found = cache_hints.rewrite(sample("rms_norm"))
+    assert found is not None and cache_hints.rewrite(found.text) is None

@@ -1,0 +1,82 @@
+"""correctness: one wrong case is enough (BC-09), and v0's own faults are nobody's."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.guardrails import judge
+from bot.guardrails.correctness import correctness, is_right
+from bot.model.measurement import CheckResult, Fault
+from bot.model.verdict import Decision
+from tests.guardrails import hearings as h
+
+
+def checked(*results: CheckResult) -> tuple[CheckResult, ...]:
+    """The usual checks with some of them replaced."""
+    new = {result.case: result for result in results}
+    return tuple(new.get(case.id, h.check(case.id)) for case in h.CHECKS)
+
+
+@pytest.mark.parametrize(
+    ("passed", "margin", "right"),
+    [(True, 0.0, True), (True, 1.0, True), (True, 1.0001, False), (False, 0.5, False), (True, None, False)],
+)
+def test_a_check_is_right_when_it_says_so_and_its_margin_agrees(
+    passed: bool, margin: float | None, right: bool
+) -> None:
+    assert is_right(h.check("check-1", passed, margin)) is right
+
+
+def test_a_margin_that_is_no_number_is_never_right() -> None:
+    nan = CheckResult.model_construct(case="check-1", passed=True, margin=float("nan"), worst="y", detail="")
+    assert not is_right(nan)
+
+
+def test_bc_09_one_wrong_case_of_many_rejects_whatever_the_speed() -> None:
+    verdict = judge(h.changed(h.hearing(), checks=checked(h.check("check-257", False, 7.5))))
+    assert verdict.decision is Decision.REJECTED and verdict.score is None
+    assert verdict.reason == "check-257: y is off by 7.5 times what v0's own error allows"
+    assert verdict.findings[0].case == "check-257"
+
+
+def test_what_cannot_be_compared_says_why() -> None:
+    wrong = checked(h.check("check-1", False, None, detail="output y is float16 [3, 1], v0 returns float32 [3, 1]"))
+    assert "check-1: output y is float16" in h.said(correctness(h.changed(h.hearing(), checks=wrong)))
+    silent = checked(h.check("check-1", False, None))
+    assert "check-1: y cannot be compared" in h.said(correctness(h.changed(h.hearing(), checks=silent)))
+
+
+def test_many_wrong_cases_do_not_fill_a_page() -> None:
+    wrong = tuple(h.check(case.id, False, 2.0) for case in h.CHECKS)
+    findings = correctness(h.changed(h.hearing(), checks=wrong))
+    assert len(findings) == 4
+    assert findings[-1].message == "2 more of 5 cases are wrong"
+
+
+def test_where_v0_fails_the_variant_may_and_it_is_said() -> None:
+    baseline = h.measurement(h.V0, 100.0).model_copy(update={"checks": checked(h.check("check-1", False, 3.0))})
+    heard = h.changed(h.hearing(baseline=baseline), checks=checked(h.check("check-1", False, 9.0)))
+    verdict = judge(heard)
+    assert verdict.decision is Decision.ACCEPTED
+    assert verdict.reason == "1 checks not asked for: v0 does not pass them either, first check-1"
+
+
+def test_a_check_that_did_not_run_for_v0_is_asked_of_nobody_and_proves_nothing() -> None:
+    skipped = h.check("check-1", True, None, detail="not run")
+    baseline = h.measurement(h.V0, 100.0).model_copy(update={"checks": checked(skipped)})
+    assert judge(h.changed(h.hearing(baseline=baseline), checks=checked(skipped))).decision is Decision.ACCEPTED
+    assert h.rejections(judge(h.changed(h.hearing(), checks=checked(skipped)))) == ["correctness"]
+
+
+def test_a_variant_that_nothing_was_asked_of_is_not_right() -> None:
+    failing = tuple(h.check(case.id, False, 2.0) for case in h.CHECKS)
+    baseline = h.measurement(h.V0, 100.0).model_copy(update={"checks": failing})
+    verdict = judge(h.changed(h.hearing(baseline=baseline), checks=failing))
+    assert verdict.reason == "no case could be checked, so nothing shows that it is right"
+    empty = h.measurement(h.V0, 100.0).model_copy(update={"checks": ()})
+    assert "correctness" in h.rejections(judge(h.changed(h.hearing(baseline=empty), checks=())))
+
+
+def test_of_a_variant_that_did_not_run_only_the_fault_is_told() -> None:
+    crashed = h.changed(h.hearing(), checks=(), cases=(), fault=Fault(kind="crashed", detail="IndexError: 3"))
+    assert [finding.message for finding in judge(crashed).findings] == ["it crashed: IndexError: 3"]

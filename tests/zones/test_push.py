@@ -1,0 +1,271 @@
+"""The push zone believes GitHub, not the ledger, and never moves a branch that somebody else moved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bot.campaign.machine import fold
+from bot.errors import OperatorError
+from bot.model.campaign import Answer, Checkpoint, Outcome, Stage
+from bot.model.commands import Mode
+from bot.model.facts import Answered
+from bot.model.people import Actor
+from bot.model.reasons import ReasonCode
+from bot.zones.doors import open_doors
+from bot.zones.push import _build, push, why_not
+from tests.zones.conversation import AT, BOT, DANA, LEE, MIRA, NOOR, PATH, PULL, Conversation
+from tests.zones.places import At
+
+
+def refused(talk: Conversation, reason: ReasonCode) -> str:
+    """Nothing is pushed, the campaign says why and closes; what it says."""
+    head = talk.head
+    report = talk.push()
+    campaign = talk.campaign
+    assert (report.reason_code, report.stage, report.next) == (reason, Stage.ENDED, "none")
+    assert (campaign.outcome, campaign.reason, campaign.pushed) == (Outcome.REVERTED, reason, None)
+    assert talk.head == head
+    assert f"`{reason}`" in talk.answers()[-1]
+    assert talk.status()[0] == "failure"
+    return talk.answers()[-1]
+
+
+# What is pushed
+
+
+def test_one_commit_on_the_pinned_head_with_everything_that_led_to_it(at: At) -> None:
+    talk = at("pushing")
+    pinned = talk.head
+    assert talk.push().reason_code == "pushed"
+    assert talk.repo.parents(talk.head) == (pinned,)
+    assert talk.repo.changed(pinned, talk.head) == (PATH,)
+    trailers = talk.git("log", "-1", "--format=%(trailers:unfold)", "topic").splitlines()
+    assert trailers == [
+        f"Kernelwright-Campaign: {talk.campaign.id}",
+        f"Measured-at: {pinned}",
+        "Evidence: static",
+        "Requested-by: mira",
+        "Approved-by: mira",
+    ]
+    assert talk.git("log", "-1", "--format=%s", "topic").startswith(
+        "[Perf] Optimize rms_norm kernel: 1.55x (estimated)"
+    )
+    assert talk.git("ls-tree", "topic", PATH).startswith("100644 blob")
+
+
+def test_the_same_commit_is_built_every_time(at: At) -> None:
+    one, other = at("pushing"), at("pushing")
+    shas = {_build(talk.campaign, open_doors(talk.settings("push"))) for talk in (one, other)}
+    assert len(shas) == 1
+    assert one.push().reason_code == "pushed"
+    assert {one.head} == shas
+
+
+def test_pushing_twice_pushes_once(at: At) -> None:
+    talk = at("pushing")
+    talk.push()
+    before = talk.branches, talk.answers()
+    assert talk.push().reason_code == "pushed"
+    assert (talk.branches, talk.answers()) == before
+
+
+def test_a_job_that_died_after_the_push_is_followed_by_one_that_sees_it(at: At) -> None:
+    talk = at("pushing")
+    doors = open_doors(talk.settings("push"))
+    commit = _build(talk.campaign, doors)
+    doors.repo.push("refs/heads/topic", commit, expect=talk.head)
+    assert talk.push().reason_code == "pushed"
+    assert talk.campaign.pushed == commit == talk.head
+
+
+def test_without_an_order_to_push_nothing_is_pushed(at: At) -> None:
+    talk = at("final")
+    before = talk.branches
+    assert talk.push().next == "wait"
+    assert {name: sha for name, sha in talk.branches.items() if "ledger" not in name} == {
+        name: sha for name, sha in before.items() if "ledger" not in name
+    }
+
+
+# The approval
+
+
+def approval(talk: Conversation, source: int, by: str, via: str = "comment") -> Answered:
+    """A fact that somebody who can write to the ledger could write there."""
+    actor = Actor(id=talk.hub.user_id(by), login=by)
+    answer = {"checkpoint": Checkpoint.FINAL, "approved": True, "actor": actor, "via": via, "source_id": source}
+    return Answered(answer=Answer.model_validate(answer | {"said_at": AT}))
+
+
+def review(talk: Conversation, by: str, state: str, commit: str | None = None) -> Answered:
+    return approval(talk, talk.reviews(by, state, "words", commit), by, "review")
+
+
+def comment(talk: Conversation, by: str, text: str) -> Answered:
+    return approval(talk, talk.says(by, text), by)
+
+
+def its_own_question(talk: Conversation) -> Answered:
+    question = next(c.id for c in talk.hub.world.comments.values() if "Push it?" in c.body)
+    return approval(talk, question, BOT)
+
+
+FORGERIES: dict[str, Callable[[Conversation], Answered]] = {
+    "a comment that does not exist": lambda talk: approval(talk, 123, MIRA),
+    "a review that does not exist": lambda talk: approval(talk, 123, MIRA, "review"),
+    "a comment of somebody else": lambda talk: approval(talk, talk.says(NOOR, "/optimize approve"), MIRA),
+    "a reader's own comment": lambda talk: comment(talk, LEE, "/optimize approve"),
+    "the author's own comment": lambda talk: comment(talk, DANA, "/optimize approve"),
+    "the bot's own question": its_own_question,
+    "a comment that asks for something else": lambda talk: comment(talk, MIRA, "/optimize help"),
+    "a comment that rejects": lambda talk: comment(talk, MIRA, "/optimize reject"),
+    "a comment that quotes": lambda talk: comment(talk, MIRA, "> /optimize approve"),
+    "a yes to another variant": lambda talk: comment(talk, MIRA, "/optimize approve v1"),
+    "a yes to an earlier question": lambda talk: approval(talk, talk.campaign.answers[0].source_id, MIRA),
+    "a change request": lambda talk: review(talk, MIRA, "REQUEST_CHANGES"),
+    "a review that is only a remark": lambda talk: review(talk, MIRA, "COMMENT"),
+    "a reader's review": lambda talk: review(talk, LEE, "APPROVE"),
+    "a review of another commit": lambda talk: review(talk, MIRA, "APPROVE", talk.repo.parents(talk.head)[0]),
+}
+HONEST: dict[str, Callable[[Conversation], Answered]] = {
+    "a comment": lambda talk: comment(talk, MIRA, "/optimize approve"),
+    "a comment that names the winner": lambda talk: comment(talk, NOOR, "Well done!\n\n/optimize approve v3"),
+    "a review": lambda talk: review(talk, NOOR, "APPROVE"),
+}
+
+
+def test_only_what_a_person_said_and_may_say_is_an_approval(at: At) -> None:
+    talk = at("final")
+    forge, campaign = open_doors(talk.settings("push")).forge, talk.campaign
+    for what, forgery in FORGERIES.items():
+        forged = fold(campaign, [forgery(talk)])
+        assert forged.stage is Stage.PUSHING, "the ledger alone would push"
+        found = why_not(forged, forge)
+        assert found is not None and found.reason is ReasonCode.APPROVAL_STALE, what
+    for what, word in HONEST.items():
+        assert why_not(fold(campaign, [word(talk)]), forge) is None, what
+
+
+def test_a_forged_approval_pushes_nothing(at: At) -> None:
+    talk = at("final")
+    talk.writes_down(approval(talk, 123, MIRA))
+    refused(talk, ReasonCode.APPROVAL_STALE)
+
+
+def test_a_yes_on_another_pull_request_pushes_nothing(at: At) -> None:
+    talk = at("final")
+    talk.pushes(DANA, "# another\n", branch="other", path="notes.md")
+    number = talk.hub.open_pull(DANA, "other", "main", "Another one")
+    talk.writes_down(approval(talk, talk.says(MIRA, "/optimize approve", number), MIRA))
+    refused(talk, ReasonCode.APPROVAL_STALE)
+
+
+def test_an_approval_that_was_edited_since_pushes_nothing(at: At) -> None:
+    talk = at("pushing")
+    talk.hub.edit_comment(MIRA, talk.campaign.answers[-1].source_id, "/optimize approve v3")
+    assert "mira" in refused(talk, ReasonCode.APPROVAL_STALE)
+
+
+def test_an_approval_that_was_deleted_since_pushes_nothing(at: At) -> None:
+    talk = at("pushing")
+    del talk.hub.world.comments[talk.campaign.answers[-1].source_id]
+    refused(talk, ReasonCode.APPROVAL_STALE)
+
+
+def test_an_approval_of_somebody_who_lost_their_role_pushes_nothing(at: At) -> None:
+    talk = at("pushing")
+    talk.hub.add_user(MIRA, "triage")
+    refused(talk, ReasonCode.APPROVAL_STALE)
+
+
+def test_a_review_is_read_again_and_its_author_s_last_word_counts(at: At) -> None:
+    talk = at("final")
+    talk.reviewed_by(NOOR, "APPROVE")
+    talk.reviews(NOOR, "COMMENT", "thank you")
+    assert talk.push().reason_code == "pushed", "a remark takes nothing back"
+    talk = at("final")
+    talk.reviewed_by(NOOR, "APPROVE")
+    talk.reviews(NOOR, "REQUEST_CHANGES", "on second thoughts")
+    refused(talk, ReasonCode.APPROVAL_STALE)
+
+
+def test_a_review_that_was_dismissed_since_pushes_nothing(at: At) -> None:
+    talk = at("final")
+    talk.reviewed_by(NOOR, "APPROVE")
+    talk.hub.dismiss_review(talk.campaign.answers[-1].source_id)
+    refused(talk, ReasonCode.APPROVAL_STALE)
+
+
+def test_where_policy_allows_it_the_author_may_approve(at: At) -> None:
+    talk = at("final").retold(policy={"self_approval": True})
+    talk.folder.joinpath("trusted", "kernelwright.toml").write_text("[policy]\nself_approval = true\n")
+    assert talk.asks(DANA, "/optimize approve").reason_code == "approved"
+    assert talk.push().reason_code == "pushed"
+
+
+# The branch
+
+
+def test_a_head_that_moved_keeps_its_author_s_commits(at: At) -> None:
+    talk = at("pushing")
+    moved = talk.pushes(DANA, "# something else\n", path="notes.md")
+    assert f"head is now `{moved[:7]}`" in refused(talk, ReasonCode.REF_CHANGED)
+    assert talk.head == moved
+
+
+def test_a_head_that_was_wound_back_is_not_brought_back(at: At) -> None:
+    talk = at("pushing")
+    older = talk.repo.parents(talk.head)[0]
+    talk.hub.history.set_ref("refs/heads/topic", older)
+    refused(talk, ReasonCode.REF_CHANGED)
+    assert talk.head == older
+
+
+def test_a_branch_that_is_gone_stays_gone(at: At) -> None:
+    talk = at("pushing")
+    talk.git("update-ref", "-d", "refs/heads/topic")
+    assert talk.push().reason_code == "pr_closed", "GitHub closes a pull request without a branch"
+    assert "topic" not in talk.branches
+
+
+def test_a_pull_request_that_was_closed_gets_no_commit(at: At) -> None:
+    talk = at("pushing")
+    talk.hub.close_pull(PULL)
+    refused(talk, ReasonCode.PR_CLOSED)
+
+
+def test_a_protected_branch_refuses_and_we_say_so(at: At) -> None:
+    talk = at("pushing")
+    hook = talk.hub.root / "hooks" / "pre-receive"
+    rule = '#!/bin/sh\nwhile read -r before after ref; do\n  [ "$ref" != refs/heads/topic ] || exit 1\ndone\n'
+    hook.write_text(rule, encoding="utf-8")
+    assert "may not push to `topic`" in refused(talk, ReasonCode.PUSH_FORBIDDEN)
+
+
+def test_a_token_without_the_right_to_push_is_refused_too(at: At) -> None:
+    talk = at("pushing")
+    head = talk.head
+    assert push(talk.settings("decide"), talk.campaign.id).reason_code == "push_forbidden"
+    assert talk.head == head
+
+
+def test_the_head_of_a_fork_is_nobody_s_to_push_to(at: At) -> None:
+    """A branch here may be called like the fork's, and even stand at the same commit."""
+    talk = at("pushing").retold(pull={"head_repo": "lee/kernels"})
+    answer = refused(talk, ReasonCode.PUSH_FORBIDDEN)
+    assert f"can be taken from the branch optimize/{talk.campaign.id}" in talk.campaign.detail
+    assert f"`optimize/{talk.campaign.id}`" in answer
+
+
+def test_no_campaign_of_that_name_is_an_operator_s_mistake(at: At) -> None:
+    talk = at("opened")
+    with pytest.raises(OperatorError, match="no campaign c404"):
+        push(talk.settings("push"), "c404")
+
+
+def test_an_autonomous_campaign_without_a_final_question_needs_no_word(at: At) -> None:
+    talk = at("final").retold(policy={"final_approval": "none"}, command={"mode": Mode.AUTONOMOUS})
+    assert talk.campaign.stage is Stage.PUSHING
+    assert talk.push().reason_code == "pushed"
