@@ -49,7 +49,7 @@ browser:
 	if ! command -v apt-get >/dev/null; then echo "no Chromium found and no apt-get: install one by hand" >&2; exit 1; fi; \
 	as_root=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	echo "installing Chromium with apt-get"; \
-	$$as_root apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$as_root apt-get install -y -qq --no-install-recommends chromium >/dev/null
+	$$as_root apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$as_root apt-get install -y -qq --no-install-recommends chromium fonts-noto-color-emoji >/dev/null
 
 # torch comes first and alone: a machine may hold a small build of exactly this version, and anything that asks for "torch" sooner fetches gigabytes
 $(VENV)/.ready: pyproject.toml $(PINS)

@@ -85,6 +85,9 @@ class Judge:
         return OperatorError(f"the judge {what}. {last}".strip(), hint="run `kernelwright doctor` on this machine")
 
     def close(self) -> None:
+        """May be asked twice: by then the number of the process can be somebody else's."""
+        if self._process.returncode is not None:
+            return
         end_all(self._process.pid, "")
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout, self._log):

@@ -66,7 +66,7 @@ def end_all(root: int, mark: str) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(root, signal.SIGKILL)
     for _ in range(3):
-        left = {*household(root).pids[1:], *(strays(mark) if mark else ())} - {os.getpid(), root}
+        left = {*household(root).pids, *(strays(mark) if mark else ())} - {os.getpid(), root}
         for pid in left:
             _end(pid)
         if not left:

@@ -38,7 +38,6 @@ class Checked:
     strays: tuple[tuple[str, str], ...] = ()
     """(call, what it did) for each call in which a kernel left its tensors."""
     fault: Fault | None = None
-    versions: tuple[tuple[str, str], ...] = ()
 
 
 class Checker:
@@ -76,7 +75,6 @@ class Checker:
             rows=self._results(compared),
             shares=shares_of(self._plan.checks, answer),
             strays=tuple((c.id, c.refusal.detail) for c in answer.calls if c.refusal and c.refusal.kind == "memory"),
-            versions=answer.versions,
         )
 
     def _results(self, compared: Rows) -> tuple[CheckResult, ...]:
@@ -107,4 +105,4 @@ class Checker:
         stray = next((what for call, what in mine.strays if call not in excused), None)
         if stray is None:
             return mine
-        return Checked(mine.rows, mine.shares, mine.strays, Fault(kind="memory", detail=stray), mine.versions)
+        return Checked(mine.rows, mine.shares, mine.strays, Fault(kind="memory", detail=stray))

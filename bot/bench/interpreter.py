@@ -52,6 +52,19 @@ class TargetPython(Word):
     libraries: tuple[Path, ...]
     """site-packages, to be put on the path by name."""
 
+    def _version_of(self, package: str) -> str:
+        """Told by the metadata that pip leaves; importing it would take two seconds and run code."""
+        found = [path.name for library in self.libraries for path in library.glob(f"{package}-*.dist-info")]
+        return found[0].removeprefix(f"{package}-").removesuffix(".dist-info") if found else ""
+
+    @property
+    def torch(self) -> str:
+        return self._version_of("torch")
+
+    @property
+    def triton(self) -> str:
+        return self._version_of("triton")
+
 
 def _missing(python: TargetPython) -> list[str]:
     return [name for name in NEEDED if not any((library / name).is_dir() for library in python.libraries)]

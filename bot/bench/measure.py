@@ -83,7 +83,6 @@ class StaticBench:
         self._cells, self._deadlines = cells, deadlines
         self._numbers = itertools.count()
         self._base = overlay.base_files(tree, site)
-        self._versions: dict[str, str] = {}
         inputs = cells.scratch / "inputs"
         inputs.mkdir()
         pack("judge", cells.scratch / "judge")
@@ -105,8 +104,8 @@ class StaticBench:
             evidence=Evidence.STATIC,
             arch=self._arch,
             python=self._cells.python.version,
-            torch=self._versions.get("torch", ""),
-            triton=self._versions.get("triton", ""),
+            torch=self._cells.python.torch,
+            triton=self._cells.python.triton,
             sandbox=self._cells.sandbox.name,
         )
 
@@ -117,10 +116,6 @@ class StaticBench:
         name = f"v-{sources_digest(files)[:12]}-{next(self._numbers)}"
         folder = self._cells.scratch / name
         return Laid(name, files, folder, overlay.lay(self._tree, self._site, files, folder / "source"))
-
-    def _learn(self, versions: tuple[tuple[str, str], ...]) -> None:
-        """A worker's own word: good for a table, and no decision rests on it."""
-        self._versions |= {name: text[:40] for name, text in versions if name in ("torch", "triton")}
 
     def _checks(self, laid: Laid) -> Checked:
         untouched = sources_digest(laid.files) == sources_digest(self._base)
@@ -173,7 +168,6 @@ class StaticBench:
         """What the compile worker says, once it is in our own words. Numbers that cannot be are its own fault."""
         if isinstance(answer, Fault):
             return (), (), answer
-        self._learn(answer.versions)
         try:
             cases, passports = self._cases(answer, books, shares), compile_pool.passports_of(answer)
         except (ValidationError, ContractError, ValueError) as error:
@@ -191,7 +185,6 @@ class StaticBench:
                 compiled = compiling.result()
         finally:
             shutil.rmtree(laid.folder, ignore_errors=True)
-        self._learn(checked.versions)
         books = compile_pool.ledger(self._site, files, self._arch)
         cases, stamps, fault = self._facts(compiled, books, checked.shares)
         return Measurement(

@@ -6,6 +6,7 @@ A variable that only this launch reads gets its new value where it is made; othe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import libcst as cst
 import libcst.matchers as m
@@ -132,6 +133,7 @@ def _write_one(module: cst.Module, numbers: Numbers, index: int) -> cst.Module:
     return module
 
 
+@lru_cache(maxsize=32)
 def write(text: str, numbers: Numbers) -> str:
     """The source with the new numbers at every launch of the kernel. Raises NotUnderstood rather than guess."""
     module = source.parse(text)

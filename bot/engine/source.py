@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import libcst as cst
 import libcst.matchers as m
@@ -36,6 +37,7 @@ class LaunchSite:
         return next((a.value for a in self.call.args if a.keyword is not None and a.keyword.value == name), None)
 
 
+@lru_cache(maxsize=8)
 def parse(text: str) -> cst.Module:
     try:
         return cst.parse_module(text)

@@ -51,7 +51,7 @@ class Weighed(Word):
 
 
 def _short(message: str) -> str:
-    line = " ".join(message.split())
+    line = " ".join(message.encode("utf-8", "replace").decode().split())
     return line if len(line) <= LONGEST else line[: LONGEST - 3] + "..."
 
 

@@ -20,14 +20,14 @@ MOST_SHOWN = 5
 
 
 def signs(path: str, text: str) -> list[Sign]:
-    """Everything suspicious in one file."""
+    """Everything suspicious in one file, from top to bottom."""
     source = Source(text)
     package = set(path.split("/")[:-1])
     return sorted([*reach(source, package), *hiding(source), *keeping(source)], key=lambda sign: sign.line)
 
 
 def _added(path: str, before: str, after: str) -> Iterator[Sign]:
-    """Each sign as often as v0 has it is v0's own."""
+    """What v0 has too, as often as v0 has it, is v0's own."""
     known = Counter((sign.why, sign.about) for sign in signs(path, before))
     for sign in signs(path, after):
         if known[sign.why, sign.about] > 0:

@@ -76,13 +76,13 @@ class Plain:
                 return value is not node or isinstance(context, ast.Load)
             case ast.Attribute(attr=attr):
                 return attr in READING_METHODS
-            case ast.Compare() | ast.BinOp() | ast.FormattedValue() | ast.UnaryOp():
+            case ast.Compare() | ast.BinOp() | ast.FormattedValue() | ast.UnaryOp() | ast.Starred():
                 return True
             case ast.For(iter=part) | ast.comprehension(iter=part) | ast.If(test=part) | ast.While(test=part):
                 return part is node
             case ast.IfExp(test=test) as choice:
                 return test is node or self.is_read(choice)
-            case ast.BoolOp() | ast.Starred() as choice:
+            case ast.BoolOp() as choice:
                 return self.is_read(choice)
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
                 return name in READING_CALLS

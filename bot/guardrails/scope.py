@@ -1,6 +1,7 @@
-"""Only the target's files change, and what others rely on in them stays: public names, signatures, docstrings, comments.
+"""Only the target's files change, and what others rely on in them stays (BC-13, L-37).
 
-BC-13, L-37. Private functions, private kernels and new ones are the variant's own business.
+That is: public names, signatures, docstrings, comments. Private functions, private kernels and new ones are the
+variant's own business.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from bot.guardrails.hearing import Hearing, reject
-from bot.guardrails.source import UNREADABLE
+from bot.guardrails.source import UNREADABLE, parse
 from bot.model.verdict import Finding
 
 NAME = "scope"
 Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 BRANCHES = (ast.If, ast.Try, ast.With, ast.For, ast.While)
 SHOWN = 60
-"""Characters of a comment or docstring that a message repeats."""
+"""Characters of a comment in a message."""
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -38,7 +39,8 @@ def _names(node: ast.stmt) -> Iterator[str]:
         yield node.name
     elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        yield from (part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name))
+        parts = [part for target in targets for part in ast.walk(target)]
+        yield from (part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store))
 
 
 def _decorators(node: Definition) -> list[str]:
@@ -114,7 +116,7 @@ def _remarks(before: str, after: str) -> Iterator[str]:
 
 def _compare(path: str, before: str, after: str) -> list[Finding]:
     try:
-        old, new = ast.parse(before), ast.parse(after)
+        old, new = parse(before), parse(after)
         said = [*_callers(old, new), *_words(old, new), *_remarks(before, after)]
     except UNREADABLE as error:
         return [reject(NAME, f"{path} cannot be read as Python: {error or type(error).__name__}")]

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from bot.engine import settings_table
 from bot.engine.settings_table import Choice, Row
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms import TRANSFORMS
+from bot.engine.transforms.rewrite import Rewrite
 from bot.model.campaign import Round
 from bot.model.variant import Hypothesis, Proposal, SourceFile, sources_digest
 from bot.proposers.brief import Brief
@@ -21,8 +23,8 @@ from bot.proposers.forecast import Change, Forecast, as_it_was, forecast, in_til
 NAME = "engine"
 SWEEP = "launch_parameters"
 BLOCK = "block_size"
-AGAIN = ("more_programs",)
-"""Rewrites that can be carried further once they were accepted."""
+AGAIN = {"more_programs": 2}
+"""Rewrites that can be carried further once they were accepted, and how often they are tried in all."""
 FORECASTS: dict[str, Change] = {
     "tile_rows": in_tiles,
     "more_programs": twice_the_programs,
@@ -126,7 +128,13 @@ def _accepted(played: Round) -> bool:
 
 def _may_repeat(brief: Brief, name: str) -> bool:
     earlier = brief.rounds_with(name)
-    return not earlier or (name in AGAIN and _accepted(earlier[-1]))
+    return not earlier or (_accepted(earlier[-1]) and len(earlier) < AGAIN.get(name, 1))
+
+
+@lru_cache(maxsize=32)
+def _rewritten(name: str, text: str) -> Rewrite | None:
+    """A rewrite takes half a second, and every round asks for all of them, mostly of the same incumbent."""
+    return TRANSFORMS[name].rewrite(text)
 
 
 def _rewrite(brief: Brief, name: str) -> tuple[float, Proposal] | None:
@@ -134,7 +142,7 @@ def _rewrite(brief: Brief, name: str) -> tuple[float, Proposal] | None:
     if not _may_repeat(brief, name):
         return None
     for file in brief.sources:
-        rewrite = TRANSFORMS[name].rewrite(file.text)
+        rewrite = _rewritten(name, file.text)
         if rewrite is None:
             continue
         expects = forecast(brief, rewrite.kernels, FORECASTS[name])

@@ -7,7 +7,6 @@ in a sandbox, with this package, the target's site-packages and nothing else on 
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 import traceback
@@ -73,19 +72,6 @@ def _compile(request: CompileRequest) -> Any:
     return lambda: compiling.compile_job(op, recorder, driver, request)
 
 
-def _versions() -> tuple[tuple[str, str], ...]:
-    import platform
-
-    import torch
-    import triton
-
-    return (
-        ("python", platform.python_version()),
-        ("torch", str(torch.__version__)),
-        ("triton", str(triton.__version__)),
-    )
-
-
 def _carry_out(request: CheckRequest | CompileRequest, inputs: Path, outputs: Path) -> tuple[Any, int]:
     """(answer, exit code). Variant code may raise anything at all; only what it raises here is told as its fault."""
     import torch
@@ -113,7 +99,7 @@ def _carry_out(request: CheckRequest | CompileRequest, inputs: Path, outputs: Pa
             return _refused(request, "crashed", error), Exit.OK
     except MemoryError as error:
         return _refused(request, "memory", error), Exit.OUT_OF_MEMORY
-    return dataclasses.replace(answer, versions=_versions()), Exit.OK
+    return answer, Exit.OK
 
 
 def main(arguments: list[str]) -> int:

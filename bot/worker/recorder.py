@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import triton
 from triton.runtime.jit import JITFunction
 
 from bot.worker.contract import Call, Caught, CaughtCase, Override
@@ -185,7 +184,3 @@ class Recorder:
             raise
         except (NotImplementedError, RuntimeError):
             return self._record(op, call, "cpu")
-
-
-def versions() -> tuple[tuple[str, str], ...]:
-    return (("torch", str(torch.__version__)), ("triton", str(triton.__version__)))

@@ -118,6 +118,8 @@ def _push(campaign: Campaign, doors: Doors) -> Fact:
         doors.repo.push(ref, commit, expect=campaign.pull.head_sha)
     except Conflict:
         now = doors.repo.remote_sha(ref)
+        if now == campaign.pull.head_sha:
+            return PushRefused(reason=ReasonCode.PUSH_CONFLICT, detail="another push was under way at that moment")
         return PushRefused(reason=ReasonCode.REF_CHANGED, detail=now or "")
     except GitError as error:
         if error.reason is not ReasonCode.PUSH_FORBIDDEN:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,8 @@ def test_this_python_has_what_is_needed() -> None:
     assert found.version == ".".join(map(str, sys.version_info[:3]))
     assert any((library / "torch").is_dir() for library in found.libraries)
     assert all(root.is_absolute() for root in found.roots)
+    assert found.torch == importlib.metadata.version("torch")
+    assert found.triton == importlib.metadata.version("triton")
 
 
 def test_a_python_without_torch_is_refused_with_what_to_type(bare: Path) -> None:

@@ -42,7 +42,8 @@ def test_only_the_house_is_importable_and_no_pth_code_runs(house: str, tmp_path:
     (tmp_path / "case/bot" / house / "__main__.py").write_text(
         "import importlib.util, resource, sys\n"
         "print([importlib.util.find_spec(n) is not None for n in ('bot.model', 'bot.bench', 'pytest', 'pydantic')])\n"
-        "print(sys.argv[1:], resource.getrlimit(resource.RLIMIT_DATA)[0], resource.getrlimit(resource.RLIMIT_CORE)[1])\n"
+        "data, core = (resource.getrlimit(k)[1] for k in (resource.RLIMIT_DATA, resource.RLIMIT_CORE))\n"
+        "print(sys.argv[1:], data, core)\n"
     )
     python = look_at(sys.executable).model_copy(update={"libraries": (library,)})
     argv = command(python, house, str(tmp_path / "case"), ("in", "out"), 2**30)  # type: ignore[arg-type]

@@ -20,6 +20,7 @@ CHEATS = {
         "replaced in silence",
     ),
     "a fallback for one error": ("try:\n    y = mine(x)\nexcept ImportError:\n    y = x", "replaced in silence"),
+    "a failure that is skipped": ("try:\n    y = mine(x)\nexcept ImportError:\n    pass", "replaced in silence"),
     "an import with a guest": (
         "try:\n    import a\n    y = mine(x)\nexcept ImportError:\n    y = x",
         "replaced in silence",

@@ -117,6 +117,7 @@ def test_the_same_attribute_is_read_by_its_whole_expression() -> None:
     "text",
     [
         "x = torch.empty(1)",
+        "def open(x):\n    return x\ny = open(1)",
         "n = getattr(x, 'device', None)",
         "if hasattr(torch, 'xpu'):\n    pass",
         "def f(operator):\n    return g(operator)\nimport operator",
@@ -134,6 +135,10 @@ def test_the_same_attribute_is_read_by_its_whole_expression() -> None:
 )
 def test_what_kernels_do_every_day_is_not_remarked_on(text: str) -> None:
     assert found(text) == ""
+
+
+def test_a_folder_that_is_called_like_a_module_of_python_is_not_ones_own_package() -> None:
+    assert [sign.about for sign in reach(Source("import time\nimport kernels"), {"time", "kernels"})] == ["time"]
 
 
 @pytest.mark.parametrize("text", ["\n".join(f"a = a.x{i}" for i in range(100)), "a = a.x\n" * 40])

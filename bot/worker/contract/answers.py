@@ -65,7 +65,6 @@ class CallAnswer:
 @dataclasses.dataclass(frozen=True)
 class CheckAnswer:
     calls: tuple[CallAnswer, ...]
-    versions: tuple[tuple[str, str], ...] = ()
     refusal: Refusal | None = None
 
 
@@ -135,5 +134,4 @@ class CompileAnswer:
     cases: tuple[CaughtCase, ...]
     stamps: tuple[Stamp, ...]
     tried: tuple[Tried, ...]
-    versions: tuple[tuple[str, str], ...] = ()
     refusal: Refusal | None = None

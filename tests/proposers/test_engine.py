@@ -1,0 +1,175 @@
+"""The engine's order: launch numbers first, then what promises most, and never the same source twice."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from bot.model.measurement import Survey
+from bot.model.variant import Proposal, sources_digest
+from bot.model.verdict import Decision
+from bot.proposers import engine
+from bot.proposers.brief import Brief
+from tests.analysis import made
+from tests.engine.library import sample
+from tests.proposers.scene import BWD, FWD, after, brief, launches_of
+
+
+def ideas(told: Brief, decision: Decision) -> list[Proposal]:
+    """Every idea the engine has when all of them end alike."""
+    found: list[Proposal] = []
+    while (proposal := engine.propose(told)) is not None:
+        found.append(proposal)
+        told = after(told, proposal, decision)
+    return found
+
+
+def techniques(found: list[Proposal]) -> list[str]:
+    return [proposal.hypothesis.technique for proposal in found]
+
+
+def test_the_first_idea_is_always_the_launch_numbers_of_every_kernel() -> None:
+    first = engine.propose(brief())
+    assert first is not None
+    assert first.hypothesis.technique == "launch_parameters"
+    text = first.files[0].text
+    assert text.count("(estimated for sm_90)") == 2
+    assert "_rms_norm_forward_kernel" in first.hypothesis.why and "_rms_norm_backward_kernel" in first.hypothesis.why
+
+
+def test_the_expectation_is_a_number_with_a_case_and_says_that_it_is_estimated() -> None:
+    for proposal in ideas(brief(), Decision.REJECTED):
+        expected = proposal.hypothesis.expected
+        assert any(character.isdigit() for character in expected)
+        assert "stimated" in expected or "only a GPU can show" in expected
+        assert proposal.hypothesis.title and proposal.hypothesis.why and proposal.proposer == "engine"
+
+
+def test_rms_norm_has_at_least_four_ideas_when_the_first_is_accepted() -> None:
+    first = engine.propose(brief())
+    assert first is not None
+    rest = ideas(after(brief(), first, Decision.ACCEPTED), Decision.REJECTED)
+    assert set(techniques(rest)) == {"more_programs", "block_size", "cache_hints"}
+
+
+def test_no_source_is_proposed_twice_and_the_ideas_end() -> None:
+    for decision in (Decision.REJECTED, Decision.ACCEPTED, Decision.INCONCLUSIVE):
+        found = ideas(brief(budget=50), decision)
+        digests = [sources_digest(proposal.files) for proposal in found]
+        assert len(digests) == len(set(digests)) < 20
+        assert sources_digest(brief().original) not in digests
+
+
+def test_after_a_rejection_each_kernel_is_tried_on_its_own() -> None:
+    found = techniques(ideas(brief(), Decision.REJECTED))
+    assert found[:3] == [
+        "launch_parameters",
+        "launch_parameters:_rms_norm_backward_kernel",
+        "launch_parameters:_rms_norm_forward_kernel",
+    ]
+
+
+def test_every_idea_is_built_on_the_incumbent() -> None:
+    first = engine.propose(brief())
+    assert first is not None
+    second = engine.propose(after(brief(), first, Decision.ACCEPTED))
+    assert second is not None
+    assert "(estimated for sm_90)" in second.files[0].text
+    assert second.hypothesis.references == ("v1",)
+
+
+def test_what_was_accepted_and_can_go_further_is_tried_again_once() -> None:
+    found = [p for p in ideas(brief(surveys=()), Decision.ACCEPTED) if p.hypothesis.technique == "more_programs"]
+    assert ["2 * multiprocessor_count" in p.files[0].text for p in found] == [True, False]
+    assert "4 * multiprocessor_count" in found[1].files[0].text
+
+
+def test_the_idea_that_promises_most_comes_first() -> None:
+    rest = ideas(brief(surveys=()), Decision.REJECTED)
+    assert techniques(rest) == ["more_programs", "cache_hints"]
+
+
+def test_a_rewrite_that_was_rejected_is_not_tried_again() -> None:
+    found = techniques(ideas(brief(), Decision.REJECTED))
+    assert found.count("more_programs") == 1
+
+
+def test_without_anything_to_gain_there_is_no_idea() -> None:
+    assert engine.propose(brief("softmax", warps=8, surveys=())) is None
+
+
+def test_a_kernel_that_launches_well_is_at_most_offered_a_smaller_block() -> None:
+    found = techniques(ideas(brief("softmax", warps=8), Decision.REJECTED))
+    assert set(found) <= {"block_size"}
+
+
+def test_a_smaller_block_is_a_hypothesis_that_names_its_risk() -> None:
+    offered = [p for p in ideas(brief(), Decision.REJECTED) if p.hypothesis.technique == "block_size"]
+    assert offered
+    for proposal in offered:
+        assert "the checks will tell" in proposal.hypothesis.why
+        assert "min(BLOCK_SIZE, " in proposal.files[0].text
+
+
+def test_a_kernel_that_steps_over_its_row_gets_its_block_with_the_first_idea() -> None:
+    launches = [made.launch(f"_jsd_{way}_kernel", block=16384, warps=4, rows=1024) for way in ("forward", "backward")]
+    spilling = made.resources(registers=64, spill_bytes=9704, instructions=9652)
+    cases = (made.case("forward", 1024, 32000), made.case("backward", 1024, 32000))
+    first = made.measurement(
+        made.result(cases[0], launches[0].model_copy(update={"resources": spilling})),
+        made.result(cases[1], launches[1]),
+    )
+    surveys: list[Survey] = [
+        made.survey(case, block, warps, kernel=launch.kernel)
+        for case, launch in zip(cases, launches, strict=True)
+        for block, warps in ((16384, 16), (16384, 32), (4096, 8), (4096, 16), (2048, 4), (2048, 8))
+    ]
+    told = brief("jsd", baseline=first, facts=first, suite=made.suite(*cases), surveys=tuple(surveys))
+    proposal = engine.propose(told)
+    assert proposal is not None
+    assert "BLOCK_SIZE = min(BLOCK_SIZE, " in proposal.files[0].text
+
+
+def test_an_element_wise_kernel_is_tiled() -> None:
+    found = ideas(brief("geglu"), Decision.INCONCLUSIVE)
+    tiled = [proposal for proposal in found if proposal.hypothesis.technique == "tile_rows"]
+    assert len(tiled) == 1
+    assert "tl.program_id(1) * BLOCK_SIZE" in tiled[0].files[0].text
+
+
+def test_a_survey_no_longer_speaks_for_a_kernel_whose_grid_was_changed() -> None:
+    forward, backward = launches_of("geglu", 4)
+    tiles = forward.model_copy(update={"grid": (4096, 4, 1)})
+    facts = made.measurement(made.result(FWD, tiles), made.result(BWD, backward))
+    told = brief("geglu", facts=facts)
+    proposal = engine.propose(told)
+    assert proposal is not None
+    assert "_geglu_forward_kernel" not in proposal.hypothesis.why
+    assert "_geglu_backward_kernel" in proposal.hypothesis.why
+
+
+@pytest.mark.parametrize("budget", [0, -1])
+def test_without_a_budget_there_is_no_idea(budget: int) -> None:
+    assert engine.propose(brief(budget=budget)) is None
+
+
+def test_an_incumbent_that_does_not_parse_ends_the_ideas_and_not_the_job() -> None:
+    broken = (brief().original[0].model_copy(update={"text": "def f(:\n"}),)
+    assert engine.propose(brief(sources=broken)) is None
+
+
+@pytest.mark.parametrize("kernel", ["rms_norm", "geglu", "softmax", "jsd"])
+def test_every_idea_for_the_sample_is_python_and_keeps_its_public_names(kernel: str) -> None:
+    def names(text: str) -> set[str]:
+        body = ast.parse(text).body
+        return {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+
+    found = ideas(brief(kernel), Decision.INCONCLUSIVE)
+    assert found
+    for proposal in found:
+        assert names(proposal.files[0].text) == names(sample(kernel))
+
+
+def test_the_same_brief_always_gives_the_same_idea() -> None:
+    assert engine.propose(brief()) == engine.propose(brief())
