@@ -230,7 +230,7 @@ def shapes(root: Path) -> Iterator[str]:
             if {path.stem, *path.relative_to(root).parts[:-1]} & VAGUE:
                 yield f"{shown}: say what is in it instead"
             lines = path.read_text(encoding="utf-8").count("\n")
-            most = LONGEST if shown.startswith("bot/") else LONGEST_TEST
+            most = LONGEST if folder == "bot" else LONGEST_TEST
             if lines > most:
                 yield f"{shown}: {lines} lines, {most} are enough"
 

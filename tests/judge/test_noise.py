@@ -1,4 +1,4 @@
-"""Rounding alone: where it moves a result far, nobody is blamed for ending up there; where it does not, everybody is."""
+"""Rounding alone: where it moves a result far, nobody is blamed for ending up there; elsewhere everybody is."""
 
 from __future__ import annotations
 

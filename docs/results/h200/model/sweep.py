@@ -357,9 +357,8 @@ def add_facts(path):
 
 if __name__ == "__main__":
     if sys.argv[1] == "time":
-        print(
-            {key: getattr(torch.cuda.get_device_properties(0), key) for key in ("name", "L2_cache_size", "clock_rate")}
-        )
+        about = torch.cuda.get_device_properties(0)
+        print({key: getattr(about, key) for key in dir(about) if isinstance(getattr(about, key), int)})
         time_all(sys.argv[2], {"fit": plan_fit, "check": plan_check}[sys.argv[3]]())
     else:
         add_facts(sys.argv[2])
