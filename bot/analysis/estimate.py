@@ -12,8 +12,8 @@ The bytes of a case are its minimum bytes times the traffic factor that the inte
 launches by the memory each was handed. Waiting and issue are what neighbours cannot hide: they shrink when more
 programs fit beside each other.
 
-The constants were fitted to launches on one H200 (docs/results/h200/model: 478 of them, median error 8 %) and checked on
-68 of other kernels and types (median error 5 %). Settings chosen by it are 1.3 to 1.5 % slower than the best ones.
+The constants were fitted to 478 launches on one H200 (docs/results/h200/model, median error 8 %) and checked on 68 of
+other kernels and types (median error 5 %). Settings chosen by it are 1.3 to 1.5 % slower than the best ones.
 Weak where it was not fitted: unaligned rows (too fast by up to 2x), tensor cores, atomics, library kernels beside
 ours, inputs that a cache holds, and other chips, for which the H200's latencies stand. docs/model.md says more.
 """

@@ -111,6 +111,7 @@ class StaticBench:
 
     def close(self) -> None:
         self._judge.close()
+        shutil.rmtree(self._cells.scratch, ignore_errors=True)
 
     def _lay(self, files: tuple[SourceFile, ...]) -> Laid:
         name = f"v-{sources_digest(files)[:12]}-{next(self._numbers)}"

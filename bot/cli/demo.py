@@ -217,6 +217,7 @@ def _finish(play: Play, hub: Hub, out: Path, campaign_id: str, total: float) -> 
 )
 def demo(kernel: str, mode: str, out: Path, policy_line: bool) -> int:
     """Play one campaign on an embedded GitHub: from `/optimize KERNEL` to the pushed commit."""
+    out = out.resolve()
     _clean(out)
     (out / "work").mkdir(parents=True)
     repo = _sample(out, kernel, policy_line)

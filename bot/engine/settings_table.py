@@ -124,11 +124,12 @@ def _best_warps(rows: Sequence[Row]) -> dict[int, int]:
 
 def _rules(kernel: str, name: str, rows: Sequence[Row], *, blocks: bool) -> list[Rule]:
     """Rules that follow the block at any width, simple ones first. `blocks` tries each surveyed one as a cap."""
+    plain = [_per_thread(kernel, name, each) for each in (16, 8, 32)]
     if not blocks:
-        return [_per_thread(kernel, name, each) for each in (16, 8, 32)]
+        return plain
     widest = max(row.block for row in rows)
-    caps = sorted({block for row in rows for block, _ in row.us if block <= widest}, reverse=True)
-    return [_per_thread(kernel, name, each, cap) for cap in caps for each in PER_THREAD]
+    caps = sorted({block for row in rows for block, _ in row.us if block < widest}, reverse=True)
+    return plain + [_per_thread(kernel, name, each, cap) for cap in caps for each in PER_THREAD]
 
 
 def _gains(rule: Rule, rows: Sequence[Row]) -> list[float] | None:

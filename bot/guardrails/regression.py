@@ -20,6 +20,10 @@ SHOWN = 5e-5
 """A loss below this share would be printed as 0.00 %."""
 
 
+def _mib(count: int) -> str:
+    return f"{count / 2**20:.1f} MiB" if count >= 2**20 else f"{count} B"
+
+
 def _memory(measurement: Measurement) -> dict[str, int]:
     return {result.case: result.memory_bytes for result in measurement.cases}
 
@@ -75,7 +79,7 @@ def _slower(weighed: Weighed, case: CaseScore) -> Finding | None:
 
 def _hungrier(weighed: Weighed, name: str, before: int, after: int) -> Finding | None:
     share = f"{100 * (after / before - 1):.2f} % more memory" if before > 0 else "memory where v0 needs none"
-    message, goal = f"{name} needs {share} ({after} bytes, v0 {before})", weighed.hearing.goal
+    message, goal = f"{name} needs {share} ({_mib(after)}, v0 {_mib(before)})", weighed.hearing.goal
     if goal is not Goal.MEMORY and not after <= max(before, 0) * NON_TARGET * (1 + ROUNDING):
         return reject(NAME, f"{message}; with goal={goal} at most 5 % is allowed", name)
     return note(NAME, message, name) if after > before else None

@@ -8,6 +8,8 @@ from typing import Literal
 from bot.model.measurement import Evidence
 from bot.model.word import Word
 
+SEVERITIES = ("reject", "note", "info")
+
 
 class Decision(StrEnum):
     ACCEPTED = "accepted"
@@ -66,9 +68,8 @@ class Verdict(Word):
 
     @property
     def reason(self) -> str:
-        """The sentence a table cell shows: the first rejection, else the first note."""
-        for severity in ("reject", "note", "info"):
-            for finding in self.findings:
-                if finding.severity == severity:
-                    return finding.message
-        return ""
+        """The sentence a table cell shows: the first rejection, else what left it undecided, else the first note."""
+        said = {severity: [f.message for f in self.findings if f.severity == severity] for severity in SEVERITIES}
+        if self.decision is Decision.INCONCLUSIVE and said["note"]:
+            return said["note"][-1]
+        return next((messages[0] for messages in said.values() if messages), "")

@@ -115,7 +115,9 @@ def _remark(campaign: Campaign, played: Round | None) -> str:
         return "untouched"
     if played.variant.number == view.best(campaign):
         return "best"
-    return "" if view.is_accepted(played) else "rejected"
+    if view.is_accepted(played):
+        return ""
+    return str(played.verdict.decision) if played.verdict else ""
 
 
 def _figure_at(axes: Any, x: float, i: int, words: str, look: Look, *, bold: bool = False) -> None:

@@ -153,7 +153,15 @@ def _start(command: Optimize, event: CommentPosted, pull: PullSnapshot, desk: De
             policy=desk.config.policy,
         )
     )
-    return _go_on(scribe, doors, ReasonCode.ACCEPTED if first else ReasonCode.DUPLICATE_EVENT)
+    if not first:
+        return _go_on(scribe, doors, ReasonCode.DUPLICATE_EVENT)
+    others = (s.campaign for s in _campaigns(doors, pull.number) if s.campaign.id != scribe.campaign.id)
+    rival = next((other for other in others if other.stage is not Stage.ENDED), None)
+    if rival is not None:  # two people asked at one moment; what stood on the ledger before our claim was first
+        why = f"{rival.id} began a moment earlier, and a pull request has one campaign at a time"
+        scribe.record(Cancelled(actor=event.actor, comment_id=event.comment_id, detail=why))
+        return _go_on(scribe, doors, ReasonCode.ALREADY_RUNNING)
+    return _go_on(scribe, doors, ReasonCode.ACCEPTED)
 
 
 def _answer(command: Approve | Reject, event: CommentPosted, campaign: Campaign) -> Fact:

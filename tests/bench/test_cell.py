@@ -21,7 +21,7 @@ from tests.bench import tiny
 
 pytestmark = pytest.mark.slow
 STRONG = find_sandbox()
-LIMITS = Limits(seconds=30, memory_bytes=1536 * 2**20, output_bytes=2**20)
+LIMITS = Limits(seconds=30, memory_bytes=2**30, output_bytes=2**20)
 FEW = Limits(seconds=30, processes=24)  # forks share their memory, and each is counted with all of it
 
 FOREVER = "while True: pass"
@@ -32,7 +32,6 @@ LEAVES = "import os\nos._exit(0)"
 SEGFAULT = "import ctypes\nctypes.string_at(0)"
 GARBAGE = "import os, sys\nopen(os.path.join(sys.argv[2], 'answer.json'), 'w').write('{garbage')\nos._exit(0)"
 LINKED = "import os, sys\nos.symlink('/etc/hostname', os.path.join(sys.argv[2], 'answer.json'))\nos._exit(0)"
-EXITS = "import sys\nsys.exit('I do not want to')"
 KILLS = """
 import contextlib, os
 for kill in (lambda: os.killpg(os.getpgid(os.getppid()), 9), lambda: os.kill(os.getppid(), 9)):
@@ -65,15 +64,9 @@ def faulty(cells: Cells, code: str, folder: Path, limits: Limits = LIMITS) -> Fa
     return found
 
 
-def test_an_honest_variant_answers(cells: Cells, tmp_path: Path) -> None:
-    found = imported(cells, tiny.files(), tmp_path)
-    assert found == CheckAnswer(())
-
-
 @pytest.mark.parametrize(
     ("code", "kind", "told"),
     [
-        pytest.param(EXITS, "import_failed", "SystemExit: I do not want to", id="exits"),
         pytest.param(MEMORY, "memory", "", id="takes all memory"),
         pytest.param(PRINTS, "protocol", "printed more than 1024 KiB", id="prints for ever"),
         pytest.param(LEAVES, "protocol", "ended without an answer", id="leaves quietly"),

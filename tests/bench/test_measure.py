@@ -165,6 +165,7 @@ def test_a_broken_v0_is_a_fault_of_its_own_and_no_yardstick(tmp_path: Path) -> N
             opened.measure(tiny.files(), passports=False)
     finally:
         opened.close()
+    assert list((tmp_path / "scratch").iterdir()) == []
 
 
 def test_an_architecture_nobody_knows_is_refused(tree: Path, tmp_path: Path) -> None:

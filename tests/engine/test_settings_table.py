@@ -94,6 +94,13 @@ def test_a_kernel_that_steps_by_its_block_may_take_smaller_steps() -> None:
     assert found.gain == pytest.approx(800 / 91)
 
 
+def test_a_step_as_wide_as_the_widest_block_is_no_step() -> None:
+    us = {(16384, 4): 36.0, (16384, 16): 36.0, (16384, 32): 34.0, (8192, 16): 34.0}
+    found = choose([row("only", 16384, 4, us)], "_jsd", "BLOCK_SIZE", blocks=True)
+    assert found is not None
+    assert found.rule.cap is None and found.rule.config(16384) == (16384, 32)
+
+
 def test_whether_a_kernel_steps_by_its_block_is_read_from_its_source() -> None:
     assert steps_by_block(sample("jsd"), "_jsd_forward_kernel", "BLOCK_SIZE")
     assert not steps_by_block(sample("rms_norm"), "_rms_norm_forward_kernel", "BLOCK_SIZE")

@@ -192,7 +192,7 @@ def test_a_grid_sized_by_multiprocessors_gets_twice_the_programs() -> None:
     gone, new = changes(before, found.text)
     assert gone == ["    n_programs = max(min(multiprocessor_count(X.device), n_rows), 1)"]
     assert new == [
-        f"    # {more_programs.WHY}",
+        "    # Two on each, not one: while one waits for a row, the others work.",
         "    n_programs = max(min(2 * multiprocessor_count(X.device), n_rows), 1)",
     ]
 
@@ -202,8 +202,15 @@ def test_and_twice_again_when_that_was_accepted() -> None:
     assert once is not None
     twice = more_programs.rewrite(once.text)
     assert twice is not None
-    _, new = changes(once.text, twice.text)
-    assert new == ["    n_programs = max(min(4 * multiprocessor_count(X.device), n_rows), 1)"]
+    assert (once.title, twice.title) == ("Two programs on each multiprocessor", "Four programs on each multiprocessor")
+    gone, new = changes(once.text, twice.text)
+    assert gone[0].startswith("    # Two on each") and new[0].startswith("    # Four on each")
+    assert new[1] == "    n_programs = max(min(4 * multiprocessor_count(X.device), n_rows), 1)"
+
+
+def test_eight_programs_are_enough() -> None:
+    text = sample("rms_norm").replace("min(multi", "min(8 * multi")
+    assert more_programs.rewrite(text) is None
 
 
 LOOPING = ROW_OP.replace("    v = tl.load(", "    for _ in range(2):\n        pass\n    v = tl.load(")

@@ -24,7 +24,7 @@ def test_bc_01_memory_may_grow_by_five_percent_and_not_by_a_byte_more(goal: Goal
     (found,) = rejected(h.hearing(memory={h.SMALL_BACKWARD: 1051}, goal=goal))
     assert found.case == h.SMALL_BACKWARD
     assert found.message == (
-        f"{h.SMALL_BACKWARD} needs 5.10 % more memory (1051 bytes, v0 1000); with goal={goal} at most 5 % is allowed"
+        f"{h.SMALL_BACKWARD} needs 5.10 % more memory (1051 B, v0 1000 B); with goal={goal} at most 5 % is allowed"
     )
 
 
@@ -54,7 +54,7 @@ def test_where_nobody_needs_memory_nobody_loses_any() -> None:
 def test_memory_where_there_was_none_is_more_than_five_percent() -> None:
     none = h.measurement(h.V0, 100.0, memory=dict.fromkeys(h.NAMES, 0))
     (found,) = rejected(h.hearing(memory=dict.fromkeys(h.NAMES, 0) | {h.BIG_FORWARD: 4}, baseline=none))
-    assert found.message.startswith(f"{h.BIG_FORWARD} needs memory where v0 needs none (4 bytes, v0 0)")
+    assert found.message.startswith(f"{h.BIG_FORWARD} needs memory where v0 needs none (4 B, v0 0 B)")
     assert rejected(h.hearing(memory=dict.fromkeys(h.NAMES, 0), baseline=none)) == []
 
 

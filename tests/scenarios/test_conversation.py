@@ -317,6 +317,16 @@ def test_two_deliveries_at_the_same_moment_make_one_campaign(at: At) -> None:
     assert sum("posted twice" not in answer for answer in talk.answers()) == 1
 
 
+def test_of_two_people_who_ask_at_the_same_moment_one_is_first(at: At) -> None:
+    talk = at("opened")
+    asked = [talk.says(MIRA, "/optimize rms_norm"), talk.says(NOOR, "/optimize softmax")]
+    with ThreadPoolExecutor(2) as pool:
+        jobs = [pool.submit(decide, talk.settings("decide", talk.event_of(comment))) for comment in asked]
+        reports = [job.result() for job in jobs]
+    assert sorted(report.reason_code for report in reports) == ["accepted", "already_running"]
+    assert sorted(report.next for report in reports) == ["measure", "none"]
+
+
 def test_a_yes_delivered_again_does_not_answer_the_next_question(at: At) -> None:
     talk = at("winner")
     yes = talk.campaign.answers[0]

@@ -7,6 +7,8 @@ second one works meanwhile. On an H200 the backward of rms_norm fell from 47.1 u
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import libcst as cst
 import libcst.matchers as m
 
@@ -14,7 +16,17 @@ from bot.engine import kernels, source
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite
 
-WHY = "Two on each, not one: while one waits for a row, the other works."
+WORDS = {2: "Two", 4: "Four", 8: "Eight"}
+WHY = "on each, not one: while one waits for a row, the others work."
+
+
+@dataclass(frozen=True, slots=True)
+class Doubled:
+    module: cst.Module
+    kernels: tuple[str, ...]
+    word: str
+    """How many programs there are now, as people say it."""
+
 
 PROPERTY = m.Attribute(attr=m.Name("multi_processor_count"))
 ASKED = m.Call(
@@ -57,20 +69,25 @@ def _descendants(node: cst.CSTNode) -> list[cst.CSTNode]:
     return [node, *(inner for child in node.children for inner in _descendants(child))]
 
 
-def _doubled(module: cst.Module, function: cst.FunctionDef) -> tuple[cst.Module, tuple[str, ...]] | None:
+def _doubled(module: cst.Module, function: cst.FunctionDef) -> Doubled | None:
     counts = _counts(function)
     launched = _launched(function, module)
     if len(counts) != 1 or not launched or not all(kernels.has_loop(kernel) for kernel in launched):
         return None
     old, factor = _multiplied(function, counts[0])
+    if 2 * factor not in WORDS:
+        return None
     new = source.expression(f"{2 * factor} * {source.code(counts[0])}")
     line = _statement_of(function, counts[0])
-    lines = source.without_ours(line.leading_lines)
-    known = any(found.comment is not None and WHY in found.comment.value for found in lines)
-    comment = () if known else source.comment_lines(WHY)
+    kept = [found for found in line.leading_lines if found.comment is None or WHY not in found.comment.value]
+    lines = (*kept, *source.comment_lines(f"{WORDS[2 * factor]} {WHY}"))
     changed = cst.ensure_type(line.deep_replace(old, new), cst.SimpleStatementLine)
-    changed = changed.with_changes(leading_lines=(*lines, *comment))
-    return source.replaced(module, line, changed), tuple(str(kernel.name.value) for kernel in launched)
+    changed = changed.with_changes(leading_lines=lines)
+    return Doubled(
+        module=source.replaced(module, line, changed),
+        kernels=tuple(str(kernel.name.value) for kernel in launched),
+        word=WORDS[2 * factor],
+    )
 
 
 def rewrite(text: str) -> Rewrite | None:
@@ -82,12 +99,12 @@ def rewrite(text: str) -> Rewrite | None:
         return None
     if len(found) != 1:
         return None
-    changed, launched = found[0]
+    (done,) = found
     return Rewrite(
-        text=str(changed.code),
-        kernels=launched,
-        title="Two programs on each multiprocessor",
-        why="One program on a multiprocessor waits for every row it walks over; a second one works meanwhile.",
+        text=str(done.module.code),
+        kernels=done.kernels,
+        title=f"{done.word} programs on each multiprocessor",
+        why="A program that walks over its rows waits for each of them; its neighbours work meanwhile.",
     )
 
 
