@@ -33,7 +33,7 @@ demo: $(READY)
 	@$(ALONE) $(KERNELWRIGHT) demo $(if $(KERNEL),--kernel "$(KERNEL)") $(ARGS)
 
 test: $(READY)
-	@$(ALONE) $(PY) -m pytest -n 2 -m "$(MARKS)" $(ARGS)
+	@$(ALONE) $(PY) -m pytest -n 2 --dist loadfile -m "$(MARKS)" $(ARGS)
 
 gpu-test: $(READY)
 	@$(ALONE) $(PY) -m pytest -m gpu $(ARGS)
