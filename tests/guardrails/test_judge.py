@@ -78,7 +78,7 @@ def test_a_rejection_weighs_more_than_a_missing_gain() -> None:
     assert verdict.decision is Decision.REJECTED
     assert (
         verdict.reason
-        == f"{h.BIG_FORWARD} needs 100.00 % more memory (2000 bytes, v0 1000); with goal=speed at most 5 % is allowed"
+        == f"{h.BIG_FORWARD} needs 100.00 % more memory (2000 B, v0 1000 B); with goal=speed at most 5 % is allowed"
     )
 
 
