@@ -70,7 +70,7 @@ def test_only_browser_installs_a_system_package() -> None:
 
 @needs_make
 def test_tests_need_neither_gpu_nor_browser() -> None:
-    assert '-m "not gpu and not browser"' in make("--dry-run", "test").stdout
+    assert '-m "not gpu and not browser and not long"' in make("--dry-run", "test").stdout
     assert '-m "not gpu"' in make("--dry-run", "test", "MARKS=not gpu").stdout
 
 

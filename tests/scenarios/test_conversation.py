@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
-
 import pytest
 
-from bot.localhub.wire import Refused
-from bot.model.campaign import Checkpoint, Outcome, Stage
+from bot.model.campaign import Outcome, Stage
 from bot.model.commands import Mode
 from bot.model.reasons import ReasonCode
-from bot.zones.decide import decide
-from bot.zones.report import ZoneReport
 from tests.zones import gpu
-from tests.zones.conversation import BOT, DANA, LEE, MIRA, NOOR, PATH, Conversation
+from tests.zones.conversation import DANA, LEE, MIRA, NOOR, PATH, said
 from tests.zones.places import At
-
-
-def said(report: ZoneReport) -> tuple[str, str, str]:
-    return report.decision, report.reason_code, report.next
-
-
-def ended(talk: Conversation) -> tuple[Stage, Outcome | None, ReasonCode | None]:
-    campaign = talk.campaign
-    return campaign.stage, campaign.outcome, campaign.reason
-
-
-def no_push(talk: Conversation) -> bool:
-    """dana's branch ends where it began."""
-    return talk.branches["topic"] == talk.hub.world.pulls()[0][1].first
-
 
 # A campaign to its end
 
@@ -62,7 +41,7 @@ def test_an_interactive_campaign_ends_in_one_commit(at: At) -> None:
     assert "Push it?" in talk.answers()[3]
 
     assert said(talk.reviewed_by(MIRA, "APPROVE")) == ("acted", "approved", "push")
-    assert no_push(talk)
+    assert talk.is_untouched
     pushed = talk.push()
     assert (pushed.reason_code, pushed.stage, pushed.next) == ("pushed", Stage.ENDED, "none")
 
@@ -70,7 +49,7 @@ def test_an_interactive_campaign_ends_in_one_commit(at: At) -> None:
     assert talk.repo.changed(pinned, talk.head) == (PATH,)
     text = talk.repo.read(talk.head, PATH)
     assert text is not None and text.startswith(b"# a line of the author\n") and b"# v3 loads wider" in text
-    assert ended(talk) == (Stage.ENDED, Outcome.PUSHED, ReasonCode.PUSHED)
+    assert talk.ended == (Stage.ENDED, Outcome.PUSHED, ReasonCode.PUSHED)
     assert talk.campaign.pushed == talk.head
     assert [answer.actor.login for answer in talk.campaign.answers] == [MIRA, MIRA, MIRA]
     assert [answer.via for answer in talk.campaign.answers] == ["comment", "comment", "review"]
@@ -105,16 +84,16 @@ def test_a_repository_may_do_without_the_final_question(at: At) -> None:
 def test_where_estimates_do_not_suffice_they_are_shown_and_nothing_is_pushed(at: At) -> None:
     talk = at("searching").retold(policy={"evidence": "measured"})
     assert talk.searches([gpu.BEST]).next == "none"
-    assert ended(talk) == (Stage.ENDED, Outcome.REVERTED, ReasonCode.EVIDENCE_INSUFFICIENT)
-    assert no_push(talk)
+    assert talk.ended == (Stage.ENDED, Outcome.REVERTED, ReasonCode.EVIDENCE_INSUFFICIENT)
+    assert talk.is_untouched
     assert "1.55x (estimated)" in talk.answers()[-1]
 
 
 def test_a_search_that_finds_nothing_ends_there(at: At) -> None:
     talk = at("searching")
     assert talk.searches([gpu.BROKEN]).next == "none"
-    assert ended(talk) == (Stage.ENDED, Outcome.NOTHING_TO_DO, ReasonCode.NO_IMPROVEMENT)
-    assert no_push(talk)
+    assert talk.ended == (Stage.ENDED, Outcome.NOTHING_TO_DO, ReasonCode.NO_IMPROVEMENT)
+    assert talk.is_untouched
     assert f"optimize/{talk.campaign.id}" not in talk.branches
 
 
@@ -122,9 +101,9 @@ def test_a_winner_that_fails_its_tests_is_not_offered(at: At) -> None:
     talk = at("finishing")
     report = talk.publishes(talk.leaves(gpu.finished(talk.campaign, tests=False)))
     assert (report.reason_code, report.next) == ("tests_failed", "none")
-    assert ended(talk) == (Stage.ENDED, Outcome.REVERTED, ReasonCode.TESTS_FAILED)
+    assert talk.ended == (Stage.ENDED, Outcome.REVERTED, ReasonCode.TESTS_FAILED)
     assert "`tests_failed`" in talk.answers()[-1]
-    assert no_push(talk)
+    assert talk.is_untouched
 
 
 # Somebody says no
@@ -138,23 +117,23 @@ def test_a_no_at_any_question_ends_the_campaign(at: At, place: str) -> None:
         "rejected_by_user",
         "none",
     )
-    assert ended(talk) == (Stage.ENDED, Outcome.REJECTED, ReasonCode.REJECTED_BY_USER)
+    assert talk.ended == (Stage.ENDED, Outcome.REJECTED, ReasonCode.REJECTED_BY_USER)
     assert talk.campaign.answers[-1].reason == "it's not worth it, @everyone"
     assert "noor" in talk.answers()[-1]
     assert "@everyone" not in talk.answers()[-1]
     assert talk.reactions(talk.campaign.comment_id) == ["+1"]
-    assert no_push(talk)
+    assert talk.is_untouched
 
 
 @pytest.mark.parametrize("place", ["profiling", "winner", "finishing", "pushing"])
 def test_cancel_stops_it_wherever_it_is(at: At, place: str) -> None:
     talk = at(place)
     assert said(talk.asks(MIRA, "/optimize cancel")) == ("acted", "cancelled_by_user", "none")
-    assert ended(talk) == (Stage.ENDED, Outcome.CANCELLED, ReasonCode.CANCELLED_BY_USER)
-    assert no_push(talk)
+    assert talk.ended == (Stage.ENDED, Outcome.CANCELLED, ReasonCode.CANCELLED_BY_USER)
+    assert talk.is_untouched
     if place == "pushing":
         assert talk.push().next == "none", "the push job that starts anyway finds nothing to do"
-        assert no_push(talk)
+        assert talk.is_untouched
 
 
 def test_whoever_asked_may_cancel_though_they_may_not_write_any_more(at: At) -> None:
@@ -273,7 +252,7 @@ def test_a_second_campaign_is_refused_while_one_is_open(at: At) -> None:
     comment = talk.says(NOOR, "/optimize softmax")
     assert said(talk.decides()) == ("refused", "already_running", "none")
     assert talk.reactions(comment) == ["-1"]
-    assert len(talk.ledger.campaigns()) == 1
+    assert len(talk.journals) == 1
     assert talk.campaign.stage is Stage.OPTIMIZING
 
 
@@ -282,196 +261,10 @@ def test_two_pull_requests_have_campaigns_of_their_own(at: At) -> None:
     talk.pushes(DANA, "# another\n", branch="other", path="notes.md")
     number = talk.hub.open_pull(DANA, "other", "main", "Another one")
     assert talk.asks(MIRA, "/optimize softmax", number).reason_code == "accepted"
-    assert len(talk.ledger.campaigns()) == 2
+    assert len(talk.journals) == 2
     assert talk.asks(MIRA, "/optimize approve", number).reason_code == "nothing_waiting"
     assert talk.asks(MIRA, "/optimize cancel", number).reason_code == "cancelled_by_user"
     assert talk.asks(MIRA, "/optimize approve").reason_code == "approved", "the first goes on untouched"
-
-
-# The same comment, more than once
-
-
-def test_five_deliveries_of_one_comment_make_one_campaign(at: At) -> None:
-    talk = at("opened")
-    talk.says(MIRA, "/optimize rms_norm")
-    event = talk.last_event()
-    reports = [talk.decides(event) for _ in range(5)]
-    assert [report.reason_code for report in reports] == ["accepted", *["duplicate_event"] * 4]
-    assert {report.order.id for report in reports if report.order} == {f"{talk.campaign.id}-1-profile"}
-    assert len(talk.ledger.campaigns()) == 1
-    assert talk.facts().count("order_placed") == 1
-    assert len(talk.answers()) == 1
-
-
-def test_two_deliveries_at_the_same_moment_make_one_campaign(at: At) -> None:
-    talk = at("opened")
-    talk.says(MIRA, "/optimize rms_norm")
-    event = talk.last_event()
-    with ThreadPoolExecutor(2) as pool:
-        jobs = [pool.submit(decide, talk.settings("decide", event)) for _ in range(2)]
-        reports = [job.result() for job in jobs]
-    assert sorted(report.reason_code for report in reports) == ["accepted", "duplicate_event"]
-    assert {report.order.id for report in reports if report.order} == {f"{talk.campaign.id}-1-profile"}
-    assert len(talk.ledger.campaigns()) == 1
-    assert len(talk.campaign.orders) == 1
-    assert sum("posted twice" not in answer for answer in talk.answers()) == 1
-
-
-def test_of_two_people_who_ask_at_the_same_moment_one_is_first(at: At) -> None:
-    talk = at("opened")
-    asked = [talk.says(MIRA, "/optimize rms_norm"), talk.says(NOOR, "/optimize softmax")]
-    with ThreadPoolExecutor(2) as pool:
-        jobs = [pool.submit(decide, talk.settings("decide", talk.event_of(comment))) for comment in asked]
-        reports = [job.result() for job in jobs]
-    assert sorted(report.reason_code for report in reports) == ["accepted", "already_running"]
-    assert sorted(report.next for report in reports) == ["measure", "none"]
-
-
-def test_a_yes_delivered_again_does_not_answer_the_next_question(at: At) -> None:
-    talk = at("winner")
-    yes = talk.campaign.answers[0]
-    assert yes.checkpoint is Checkpoint.PROFILE
-    assert talk.decides(talk.event_of(yes.source_id)).reason_code == "duplicate_event"
-    assert talk.campaign.stage is Stage.AWAIT_WINNER
-    assert talk.reactions(yes.source_id) == ["+1"]
-
-
-def test_two_deliveries_of_a_yes_at_the_same_moment_are_one_yes(at: At) -> None:
-    talk = at("profile")
-    comment = talk.says(MIRA, "/optimize approve")
-    event, before = talk.last_event(), len(talk.answers())
-    with ThreadPoolExecutor(2) as pool:
-        for job in [pool.submit(decide, talk.settings("decide", event)) for _ in range(2)]:
-            assert job.result().next == "measure"
-    assert len(talk.campaign.answers) == 1
-    assert talk.reactions(comment) == ["+1"]
-    assert len(talk.answers()) == before, "nobody is told that they came too late"
-
-
-@pytest.mark.parametrize("words", ["/optimize cancel", "/optimize reject no", "/optimize rms_norm"])
-def test_a_comment_delivered_after_it_ended_the_campaign_stays_answered(at: At, words: str) -> None:
-    talk = at("profile" if words != "/optimize rms_norm" else "opened")
-    comment = talk.says(MIRA, words)
-    event = talk.last_event()
-    talk.decides(event)
-    if words == "/optimize rms_norm":
-        talk.asks(MIRA, "/optimize cancel")
-        talk.asks(MIRA, "/optimize softmax")
-    before = talk.answers(), talk.branches, talk.reactions(comment)
-    assert talk.decides(event).reason_code == "duplicate_event"
-    assert (talk.answers(), talk.branches, talk.reactions(comment)) == before
-
-
-def test_a_comment_older_than_the_question_does_not_answer_it(at: At) -> None:
-    talk = at("profiling")
-    talk.says(MIRA, "/optimize approve")
-    late = talk.last_event()
-    talk.profiles()
-    assert said(talk.decides(late)) == ("refused", "nothing_waiting", "none")
-    assert talk.campaign.stage is Stage.AWAIT_PROFILE
-    assert "older than the question" in talk.answers()[-1]
-
-
-def test_a_question_that_was_deleted_is_not_answered(at: At) -> None:
-    talk = at("profile")
-    question = next(c for c in talk.hub.world.comments.values() if "Shall I go on?" in c.body)
-    del talk.hub.world.comments[question.id]
-    assert talk.asks(MIRA, "/optimize approve").reason_code == "nothing_waiting"
-    assert talk.asks(MIRA, "/optimize cancel").reason_code == "cancelled_by_user"
-
-
-# Reviews
-
-
-def test_a_change_request_blocks_though_somebody_else_approved(at: At) -> None:
-    talk = at("final")
-    talk.reviews(NOOR, "APPROVE")
-    talk.reviews(MIRA, "REQUEST_CHANGES", "this needs a comment")
-    assert said(talk.decides()) == ("acted", "changes_requested", "none")
-    assert ended(talk) == (Stage.ENDED, Outcome.REJECTED, ReasonCode.REJECTED_BY_USER)
-    assert talk.campaign.answers[-1].reason == "this needs a comment"
-    assert no_push(talk)
-
-
-def test_the_last_word_of_a_reviewer_counts(at: At) -> None:
-    talk = at("final")
-    talk.reviews(MIRA, "REQUEST_CHANGES", "wait")
-    talk.reviews(MIRA, "APPROVE")
-    talk.reviews(MIRA, "COMMENT", "and thank you")
-    assert talk.decides().reason_code == "approved"
-
-
-Given = dict[str, Any]
-WITHOUT_EFFECT: dict[str, tuple[str, Given]] = {
-    "a reader approves": ("final", {"who": LEE, "state": "APPROVE"}),
-    "somebody comments": ("final", {"who": MIRA, "state": "COMMENT", "body": "/optimize approve"}),
-    "a bot approves": ("final", {"who": BOT, "state": "APPROVE"}),
-    "policy: the profile is not answered by review": ("profile", {"who": MIRA, "state": "APPROVE"}),
-    "policy: the winner is not answered by review": ("winner", {"who": MIRA, "state": "APPROVE"}),
-    "nothing is asked": ("finishing", {"who": MIRA, "state": "APPROVE"}),
-    "no campaign": ("opened", {"who": MIRA, "state": "APPROVE"}),
-}
-
-
-@pytest.mark.parametrize("why", WITHOUT_EFFECT)
-def test_a_review_without_effect(at: At, why: str) -> None:
-    place, given = WITHOUT_EFFECT[why]
-    talk = at(place)
-    before = talk.answers(), talk.branches
-    assert said(talk.reviewed_by(**given)) == ("ignored", "nothing_waiting", "none")
-    assert (talk.answers(), talk.branches) == before
-
-
-def test_a_review_of_an_older_commit_has_no_effect(at: At) -> None:
-    talk = at("final")
-    older = talk.repo.parents(talk.head)[0]
-    assert talk.reviewed_by(MIRA, "APPROVE", commit=older).reason_code == "nothing_waiting"
-    assert talk.campaign.stage is Stage.AWAIT_FINAL
-
-
-def test_a_review_given_before_the_question_does_not_answer_it(at: At) -> None:
-    talk = at("finishing")
-    talk.reviewed_by(MIRA, "APPROVE")
-    event = ("workflow_run", max((talk.hub.root / "outbox").glob("*")) / "event.json")
-    talk.finishes()
-    assert talk.decides(event).reason_code == "nothing_waiting"
-    assert talk.campaign.stage is Stage.AWAIT_FINAL
-    assert talk.reviewed_by(NOOR, "APPROVE").reason_code == "approved"
-
-
-def test_the_author_cannot_approve_their_own_pull_request(at: At) -> None:
-    talk = at("final")
-    with pytest.raises(Refused, match="Can not approve your own pull request"):
-        talk.reviews(DANA, "APPROVE")
-    assert said(talk.asks(DANA, "/optimize approve")) == ("refused", "self_approval", "none")
-    assert talk.campaign.stage is Stage.AWAIT_FINAL
-
-
-def test_the_author_may_answer_before_the_end(at: At) -> None:
-    talk = at("profile")
-    assert talk.asks(DANA, "/optimize approve").reason_code == "approved"
-
-
-def test_where_policy_says_all_a_review_answers_every_question(at: At) -> None:
-    talk = at("profile").retold(policy={"review_answers": "all"})
-    assert said(talk.reviewed_by(NOOR, "APPROVE")) == ("acted", "approved", "measure")
-    talk = at("winner").retold(policy={"review_answers": "all"})
-    assert said(talk.reviewed_by(NOOR, "APPROVE")) == ("acted", "approved", "measure")
-    assert talk.campaign.winner == 3
-
-
-def test_where_policy_says_none_only_comments_answer(at: At) -> None:
-    talk = at("final").retold(policy={"review_answers": "none"})
-    assert talk.reviewed_by(NOOR, "APPROVE").reason_code == "nothing_waiting"
-    assert talk.asks(NOOR, "/optimize approve").reason_code == "approved"
-
-
-def test_a_review_event_delivered_again_goes_on_where_the_first_job_died(at: At) -> None:
-    talk = at("final")
-    talk.reviewed_by(MIRA, "APPROVE")
-    event = ("workflow_run", max((talk.hub.root / "outbox").glob("*")) / "event.json")
-    assert said(talk.decides(event)) == ("acted", "duplicate_event", "push")
-    assert len(talk.campaign.answers) == 3
 
 
 # The head moves
@@ -481,6 +274,6 @@ def test_an_answer_to_a_head_that_moved_ends_the_campaign(at: At) -> None:
     talk = at("winner")
     moved = talk.pushes(DANA, "# something else\n", path="notes.md")
     assert said(talk.asks(MIRA, "/optimize approve")) == ("acted", "ref_changed", "none")
-    assert ended(talk) == (Stage.ENDED, Outcome.REVERTED, ReasonCode.REF_CHANGED)
+    assert talk.ended == (Stage.ENDED, Outcome.REVERTED, ReasonCode.REF_CHANGED)
     assert talk.head == moved
     assert f"head is now `{moved[:7]}`" in talk.answers()[-1]

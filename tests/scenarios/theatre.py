@@ -91,12 +91,9 @@ def act(asked: dict[str, Any]) -> str:
     """One job, as the command line would run it."""
     if asked["zone"] == "measure":
         bundle = from_json(Bundle, Path(asked["order"]).read_bytes(), what="order")
+        doors = {} if asked.get("real") else {"open_bench": FakeBench, "finish": fake_finish}
         shop = Workshop(
-            repo=Repo(Path(asked["repository"])),
-            python=sys.executable,
-            scratch=Path(asked["scratch"]),
-            open_bench=FakeBench,
-            finish=fake_finish,
+            repo=Repo(Path(asked["repository"])), python=sys.executable, scratch=Path(asked["scratch"]), **doors
         )
         return measure(bundle.order, bundle.ledger_commit, shop, Path(asked["out"])).model_dump_json()
     settings = read_settings(asked["environment"])

@@ -16,13 +16,15 @@ from typing import Any
 from bot.campaign.machine import fold
 from bot.git.local import set_branch
 from bot.git.repo import Repo
+from bot.ledger import journal
 from bot.ledger.branch import Ledger
 from bot.ledger.journal import Segment
-from bot.ledger.layout import LEDGER_REF
+from bot.ledger.layout import CAMPAIGNS, JOURNAL, LEDGER_REF
 from bot.localhub.server import Hub
 from bot.localhub.world import FIRST_ID
-from bot.model.campaign import Campaign, Zone
-from bot.model.facts import CampaignRequested, Fact
+from bot.model.campaign import Campaign, Outcome, Stage, Zone
+from bot.model.facts import Fact
+from bot.model.reasons import ReasonCode
 from bot.settings import Settings, read_settings
 from bot.zones.decide import decide
 from bot.zones.intake import SEGMENT
@@ -49,12 +51,17 @@ def sample_files() -> dict[str, bytes]:
     return {path.relative_to(SAMPLE).as_posix(): path.read_bytes() for path in files}
 
 
+def said(report: ZoneReport) -> tuple[str, str, str]:
+    return report.decision, report.reason_code, report.next
+
+
 class Conversation:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.jobs = 0
         self.hub: Hub
         self._hub: Hub | None = None
+        self._read: tuple[str | None, dict[str, tuple[Fact, ...]]] = (None, {})
 
     # The place
 
@@ -178,33 +185,37 @@ class Conversation:
         return Repo(self.hub.bare)
 
     @property
-    def ledger(self) -> Ledger:
-        return Ledger(self.repo, remote=".")
+    def journals(self) -> dict[str, tuple[Fact, ...]]:
+        """The facts of every campaign, oldest campaign first. Read once for each state of the ledger branch."""
+        tip = self.hub.history.heads().get(LEDGER_REF)
+        if tip != self._read[0]:
+            paths = (path for path in self.repo.list(tip or "", CAMPAIGNS) if path.endswith(f"/{JOURNAL}"))
+            texts = {path.split("/")[1]: (self.repo.read(tip or "", path) or b"").decode() for path in paths}
+            lines = {name: journal.parse(text, name) for name, text in sorted(texts.items())}
+            self._read = (tip, {name: tuple(line.fact for line in rows) for name, rows in lines.items()})
+        return self._read[1]
 
     @property
     def campaign(self) -> Campaign:
         """The youngest one."""
-        ledger = self.ledger
-        name = max(ledger.campaigns(), key=lambda campaign: int(campaign.removeprefix("c")))
-        return fold(Campaign(id=name), (line.fact for line in ledger.lines(name)))
+        name, facts = list(self.journals.items())[-1]
+        return fold(Campaign(id=name), facts)
 
     def facts(self) -> list[str]:
-        return [line.fact.kind for line in self.ledger.lines(self.campaign.id)]
+        return [fact.kind for fact in self.journals[self.campaign.id]]
 
-    def writes_down(self, *facts: Fact, zone: Zone = Zone.DECIDE) -> None:
+    def writes_down(self, *facts: Fact) -> None:
         """Somebody who can write to the ledger branch appends what they like."""
-        ledger, name = self.ledger, self.campaign.id
-        ledger.append(name, facts, zone=zone, at=AT, expect_seq=len(ledger.lines(name)))
+        name, there = list(self.journals.items())[-1]
+        Ledger(self.repo, remote=".").append(name, facts, zone=Zone.DECIDE, at=AT, expect_seq=len(there))
 
     def retold(self, **changes: Mapping[str, Any]) -> Conversation:
         """The same story under another policy, after another command or on another pull request."""
-        ledger, name = self.ledger, self.campaign.id
-        first, *others = [line.fact for line in ledger.lines(name)]
-        assert isinstance(first, CampaignRequested)
-        told = {name: getattr(first, name).model_copy(update=dict(change)) for name, change in changes.items()}
+        name, (first, *others) = list(self.journals.items())[-1]
+        told = {part: getattr(first, part).model_copy(update=dict(change)) for part, change in changes.items()}
         self.git("update-ref", "-d", LEDGER_REF)
         facts = (first.model_copy(update=told), *others)
-        self.ledger.append(name, facts, zone=Zone.DECIDE, at=AT, expect_seq=0)
+        Ledger(self.repo, remote=".").append(name, facts, zone=Zone.DECIDE, at=AT, expect_seq=0)
         return self
 
     @property
@@ -227,6 +238,16 @@ class Conversation:
 
     def reactions(self, comment: int) -> list[str]:
         return [r.content for r in self.hub.world.reactions_to(comment) if r.author == BOT]
+
+    @property
+    def ended(self) -> tuple[Stage, Outcome | None, ReasonCode | None]:
+        campaign = self.campaign
+        return campaign.stage, campaign.outcome, campaign.reason
+
+    @property
+    def is_untouched(self) -> bool:
+        """dana's branch ends where it began."""
+        return self.head == self.hub.world.pulls()[0][1].first
 
     def status(self) -> tuple[str, str]:
         """State and words of the commit status of the pull request's first head."""

@@ -10,7 +10,7 @@ from bot.campaign.machine import fold
 from bot.errors import OperatorError
 from bot.model.campaign import Answer, Checkpoint, Outcome, Stage
 from bot.model.commands import Mode
-from bot.model.facts import Answered
+from bot.model.facts import Answered, PushRefused
 from bot.model.people import Actor
 from bot.model.reasons import ReasonCode
 from bot.zones.doors import open_doors
@@ -92,6 +92,10 @@ def test_without_an_order_to_push_nothing_is_pushed(at: At) -> None:
 # The approval
 
 
+def reason(refusal: PushRefused | None) -> ReasonCode | None:
+    return refusal.reason if refusal else None
+
+
 def approval(talk: Conversation, source: int, by: str, via: str = "comment") -> Answered:
     """A fact that somebody who can write to the ledger could write there."""
     actor = Actor(id=talk.hub.user_id(by), login=by)
@@ -142,8 +146,7 @@ def test_only_what_a_person_said_and_may_say_is_an_approval(at: At) -> None:
     for what, forgery in FORGERIES.items():
         forged = fold(campaign, [forgery(talk)])
         assert forged.stage is Stage.PUSHING, "the ledger alone would push"
-        found = why_not(forged, forge)
-        assert found is not None and found.reason is ReasonCode.APPROVAL_STALE, what
+        assert reason(why_not(forged, forge)) is ReasonCode.APPROVAL_STALE, what
     for what, word in HONEST.items():
         assert why_not(fold(campaign, [word(talk)]), forge) is None, what
 
@@ -168,41 +171,40 @@ def test_an_approval_that_was_edited_since_pushes_nothing(at: At) -> None:
     assert "mira" in refused(talk, ReasonCode.APPROVAL_STALE)
 
 
-def test_an_approval_that_was_deleted_since_pushes_nothing(at: At) -> None:
+def test_a_comment_counts_as_long_as_it_stands_and_its_author_may(at: At) -> None:
     talk = at("pushing")
-    del talk.hub.world.comments[talk.campaign.answers[-1].source_id]
-    refused(talk, ReasonCode.APPROVAL_STALE)
-
-
-def test_an_approval_of_somebody_who_lost_their_role_pushes_nothing(at: At) -> None:
-    talk = at("pushing")
+    forge, campaign = open_doors(talk.settings("push")).forge, talk.campaign
+    assert why_not(campaign, forge) is None
     talk.hub.add_user(MIRA, "triage")
-    refused(talk, ReasonCode.APPROVAL_STALE)
+    assert reason(why_not(campaign, forge)) is ReasonCode.APPROVAL_STALE
+    talk.hub.add_user(MIRA, "write")
+    assert why_not(campaign, forge) is None
+    del talk.hub.world.comments[campaign.answers[-1].source_id]
+    assert reason(why_not(campaign, forge)) is ReasonCode.APPROVAL_STALE
 
 
-def test_a_review_is_read_again_and_its_author_s_last_word_counts(at: At) -> None:
+def test_a_review_counts_as_long_as_it_is_its_author_s_last_word(at: At) -> None:
     talk = at("final")
-    talk.reviewed_by(NOOR, "APPROVE")
+    forge = open_doors(talk.settings("push")).forge
+    campaign = fold(talk.campaign, [review(talk, NOOR, "APPROVE")])
     talk.reviews(NOOR, "COMMENT", "thank you")
-    assert talk.push().reason_code == "pushed", "a remark takes nothing back"
-    talk = at("final")
-    talk.reviewed_by(NOOR, "APPROVE")
-    talk.reviews(NOOR, "REQUEST_CHANGES", "on second thoughts")
-    refused(talk, ReasonCode.APPROVAL_STALE)
-
-
-def test_a_review_that_was_dismissed_since_pushes_nothing(at: At) -> None:
-    talk = at("final")
-    talk.reviewed_by(NOOR, "APPROVE")
-    talk.hub.dismiss_review(talk.campaign.answers[-1].source_id)
-    refused(talk, ReasonCode.APPROVAL_STALE)
+    talk.reviews(MIRA, "REQUEST_CHANGES", "somebody else's business")
+    assert why_not(campaign, forge) is None
+    again = talk.reviews(NOOR, "REQUEST_CHANGES", "on second thoughts")
+    assert reason(why_not(campaign, forge)) is ReasonCode.APPROVAL_STALE
+    del talk.hub.world.reviews[again]
+    assert why_not(campaign, forge) is None
+    talk.hub.dismiss_review(campaign.answers[-1].source_id)
+    assert reason(why_not(campaign, forge)) is ReasonCode.APPROVAL_STALE
 
 
 def test_where_policy_allows_it_the_author_may_approve(at: At) -> None:
-    talk = at("final").retold(policy={"self_approval": True})
-    talk.folder.joinpath("trusted", "kernelwright.toml").write_text("[policy]\nself_approval = true\n")
-    assert talk.asks(DANA, "/optimize approve").reason_code == "approved"
-    assert talk.push().reason_code == "pushed"
+    talk = at("final")
+    forge = open_doors(talk.settings("push")).forge
+    campaign = fold(talk.campaign, [comment(talk, DANA, "/optimize approve")])
+    assert reason(why_not(campaign, forge)) is ReasonCode.APPROVAL_STALE
+    policy = campaign.policy.model_copy(update={"self_approval": True})
+    assert why_not(campaign.model_copy(update={"policy": policy}), forge) is None
 
 
 # The branch
