@@ -73,18 +73,14 @@ def is_new(job: Job) -> bool:
     return crossing_list([job]).rstrip("\n") not in {block.rstrip("\n") for block in blocks("interactive")}
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(400)
-@pytest.mark.parametrize(("mode", "half"), [("interactive", 0), ("interactive", 1), ("autonomous", None)])
-def test_a_campaign_survives_a_kill_at_every_write(
-    mode: str, half: int | None, tmp_path: Path, theatre: Theatre, request: pytest.FixtureRequest
-) -> None:
-    story = Story(tmp_path / "world", theatre, mode)
+def survive(mode: str, half: int | None, folder: Path, theatre: Theatre, update: bool) -> None:
+    """Play one campaign, then kill it at every write of `half` of them, or where it writes in a way of its own."""
+    story = Story(folder / "world", theatre, mode)
     try:
-        jobs = play(story, tmp_path / "before")
+        jobs = play(story, folder / "before")
         assert story.campaign()[0].stage is Stage.ENDED
         golden = GOLDEN / f"{mode}.txt"
-        if request.config.getoption("--update-golden"):
+        if update:
             golden.parent.mkdir(parents=True, exist_ok=True)
             golden.write_text(crossing_list(jobs))
         assert crossing_list(jobs) == golden.read_text(), "a write was added or dropped: look, then --update-golden"
@@ -93,6 +89,15 @@ def test_a_campaign_survives_a_kill_at_every_write(
         mine = points[half::2] if half is not None else [point for point in points if is_new(point[0])]
         assert mine
         for job, number, kill in mine:
-            check_kill(story, tmp_path / "before", job, number, kill)
+            check_kill(story, folder / "before", job, number, kill)
     finally:
         story.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(("mode", "half"), [("interactive", 0), ("autonomous", None)])
+def test_a_campaign_survives_a_kill_at_every_write(
+    mode: str, half: int | None, tmp_path: Path, theatre: Theatre, request: pytest.FixtureRequest
+) -> None:
+    survive(mode, half, tmp_path, theatre, request.config.getoption("--update-golden"))

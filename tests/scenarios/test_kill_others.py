@@ -1,0 +1,24 @@
+"""The other half of the kill points of test_kill.py, in a file of its own so that two workers share them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.story import Theatre
+from tests.scenarios.test_kill import survive
+
+
+@pytest.fixture(scope="module")
+def theatre() -> Iterator[Theatre]:
+    house = Theatre()
+    yield house
+    house.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_an_interactive_campaign_survives_the_other_kills(tmp_path: Path, theatre: Theatre) -> None:
+    survive("interactive", 1, tmp_path, theatre, update=False)
