@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bot.analysis.estimate import timed
+from bot.analysis.measured import CaseReading, block_timed, is_paired, over_all, read_case
+from bot.analysis.paired import Estimate
 from bot.analysis.roofline import roof_percent
 from bot.model.commands import Goal, Scope
 from bot.model.measurement import Case, CaseResult, Measurement, Suite
@@ -103,13 +105,13 @@ class _Pair:
         before = max(self.before[case.id].memory_bytes for case in group.cases)
         return _ratio(before, max(self.after[case.id].memory_bytes for case in group.cases))
 
-    def case_score(self, case: Case) -> CaseScore:
+    def case_score(self, case: Case, reading: CaseReading | None = None) -> CaseScore:
         group = Group((case,))
         return CaseScore(
             case=case.id,
-            before_us=self.us((case,), after=False),
-            after_us=self.us((case,), after=True),
-            speedup=self.speedup(group),
+            before_us=reading.before_us if reading else self.us((case,), after=False),
+            after_us=reading.after_us if reading else self.us((case,), after=True),
+            speedup=reading.estimate.ratio if reading else self.speedup(group),
             memory_ratio=self.memory(group),
         )
 
@@ -124,23 +126,55 @@ def _value(speed: float, memory: float, goal: Goal) -> float:
             return math.sqrt(speed * memory)
 
 
+def case_readings(candidate: Measurement, suite: Suite) -> dict[str, CaseReading]:
+    """Every case's blocks against v0; empty where no GPU timed any. Raises Incomparable where some are missing."""
+    if not is_paired(candidate):
+        return {}
+    found = {name: read_case(result) for name, result in by_case(candidate, suite, "the variant").items()}
+    if unread := sorted(name for name, reading in found.items() if reading is None):
+        raise Incomparable(f"the variant was not timed against v0 at {', '.join(unread)}")
+    return {name: reading for name, reading in found.items() if reading is not None}
+
+
+def estimate_over_all(candidate: Measurement, suite: Suite, scope: Scope) -> Estimate | None:
+    """What the blocks say over all that is judged; None where no GPU timed the variant against v0."""
+    readings = case_readings(candidate, suite)
+    return over_all(primary_groups(suite, scope), readings) if readings else None
+
+
+def _interval(found: Estimate, memory: float, goal: Goal) -> tuple[float, float] | None:
+    """Of the value. Memory is counted, not timed, and has none."""
+    low, high = found.interval()
+    if goal is Goal.MEMORY or math.isinf(high):
+        return None
+    return _value(math.exp(low), memory, goal), _value(math.exp(high), memory, goal)
+
+
 def score(baseline: Measurement, candidate: Measurement, suite: Suite, scope: Scope, goal: Goal) -> Score:
-    """The candidate against the baseline. Raises Incomparable where any case of either is missing or has no time."""
+    """The candidate against the baseline. Raises Incomparable where any case of either is missing or has no time.
+
+    Where a GPU timed both arms block by block, ratios come from the blocks of the fresh processes alone.
+    """
     if baseline.runner.evidence is not candidate.runner.evidence or baseline.runner.arch != candidate.runner.arch:
         raise Incomparable("the variant and the baseline were not measured on the same machine")
-    before, after = timed(baseline, suite), timed(candidate, suite)
+    before, after = timed(baseline, suite), timed(block_timed(candidate), suite)
     pair = _Pair(by_case(before, suite, "the baseline"), by_case(after, suite, "the variant"))
     groups = primary_groups(suite, scope)
     if not groups:
         raise Incomparable(f"the suite has no case for the scope {scope.value}")
     weights = [group.weight for group in groups]
-    speed = geometric_mean([pair.speedup(group) for group in groups], weights)
+    readings = case_readings(candidate, suite)
+    found = over_all(groups, readings) if readings else None
+    speed = found.ratio if found else geometric_mean([pair.speedup(group) for group in groups], weights)
     memory = geometric_mean([pair.memory(group) for group in groups], weights)
+    interval = _interval(found, memory, goal) if found else None
     return Score(
         evidence=candidate.runner.evidence,
         value=_value(speed, memory, goal),
+        low=interval[0] if interval else None,
+        high=interval[1] if interval else None,
         speed=speed,
         memory=memory,
         roof_percent=roof_percent(after, suite, primary_cases(suite, scope)),
-        cases=tuple(pair.case_score(case) for case in suite.cases),
+        cases=tuple(pair.case_score(case, readings.get(case.id)) for case in suite.cases),
     )

@@ -1,7 +1,8 @@
 """The guardrails, in order, and the verdict they lead to. Pure: publish repeats it from the raw facts.
 
-The first table is asked of every variant; one rejection there and nothing is timed. The second is asked of those
-that came as far as the stopwatch. A new guardrail is one short file and one line in a table.
+The first table is asked of every variant; one rejection there and nothing is timed. The second asks whether the
+machine is fit to time anything. The third is asked of those that came as far as the stopwatch. A new guardrail is one
+short file and one line in a table.
 """
 
 from __future__ import annotations
@@ -12,17 +13,22 @@ from bot.analysis.stats import Incomparable
 from bot.analysis.stats import score as score_of
 from bot.errors import BotError
 from bot.guardrails import gain as gains
+from bot.guardrails.clocks import clocks
 from bot.guardrails.complete import complete
+from bot.guardrails.confirmed import confirmed
+from bot.guardrails.control import control
 from bot.guardrails.correctness import correctness
 from bot.guardrails.cross_pass import cross_pass
 from bot.guardrails.duplicate import duplicate
 from bot.guardrails.fault import fault
 from bot.guardrails.hearing import Hearing, Weighed, reject
 from bot.guardrails.honesty import honesty
+from bot.guardrails.host_time import host_time
 from bot.guardrails.implausible import implausible
 from bot.guardrails.provenance import provenance
 from bot.guardrails.regression import regression
 from bot.guardrails.resources import resources
+from bot.guardrails.runner import runner
 from bot.guardrails.scope import scope
 from bot.model.verdict import Decision, Finding, Score, Verdict
 
@@ -35,13 +41,25 @@ BEFORE_TIMING: dict[str, Callable[[Hearing], list[Finding]]] = {
     "provenance": provenance,
     "correctness": correctness,
 }
+STATIC = ("scope", "honesty", "duplicate")
+"""Those of the first table that read the text alone: nothing that they refuse is ever run."""
+MACHINE: dict[str, Callable[[Hearing], list[Finding]]] = {
+    "runner": runner,
+    "control": control,
+}
+"""Of the machine that timed it: where one of these speaks, its times mean nothing and there is no verdict."""
 AFTER_TIMING: dict[str, Callable[[Weighed], list[Finding]]] = {
     "implausible": implausible,
     "regression": regression,
     "cross_pass": cross_pass,
     "resources": resources,
+    "host_time": host_time,
+    "clocks": clocks,
+    "confirmed": confirmed,
     "gain": gains.gain,
 }
+UNDECIDED = frozenset({*MACHINE, "clocks", "confirmed", gains.NAME})
+"""A note of these leaves it open; any other note is a price to be known."""
 
 
 def _weigh(hearing: Hearing) -> Score | Finding:
@@ -58,13 +76,27 @@ def _decide(findings: list[Finding]) -> Decision:
     severities = {finding.severity for finding in findings}
     if "reject" in severities:
         return Decision.REJECTED
-    if any(finding.guardrail == gains.NAME for finding in findings):
+    if any(finding.guardrail in UNDECIDED and finding.severity == "note" for finding in findings):
         return Decision.INCONCLUSIVE
     return Decision.ACCEPTED_WITH_NOTE if "note" in severities else Decision.ACCEPTED
 
 
-def judge(hearing: Hearing) -> Verdict:
-    findings = [finding for rule in BEFORE_TIMING.values() for finding in rule(hearing)]
+def prescreen(hearing: Hearing) -> list[Finding]:
+    """What the text alone says against a variant. Asked before any of it is run; the measurement is not looked at."""
+    asked = [rule for name, rule in BEFORE_TIMING.items() if name in STATIC]
+    return [finding for rule in asked for finding in rule(hearing)]
+
+
+def judge(hearing: Hearing, *, static: bool = True) -> Verdict:
+    """`static=False` leaves the decision to what the variant did, which has to be enough without the filter."""
+    findings = prescreen(hearing) if static else []
+    if _decide(findings) is Decision.REJECTED:
+        return Verdict(decision=Decision.REJECTED, findings=tuple(findings))
+    dynamic = [rule for name, rule in BEFORE_TIMING.items() if name not in STATIC]
+    findings += [finding for rule in dynamic for finding in rule(hearing)]
+    findings += [finding for rule in MACHINE.values() for finding in rule(hearing)]
+    if _decide(findings) is Decision.INCONCLUSIVE:
+        return Verdict(decision=Decision.INCONCLUSIVE, findings=tuple(findings))
     score = _weigh(hearing) if _decide(findings) is not Decision.REJECTED else None
     if isinstance(score, Finding):
         findings.append(score)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from bot.analysis.measured import controls
+from bot.analysis.paired import MIN_GAIN, effective_min_gain
 from bot.guardrails.hearing import ROUNDING, Weighed, note
 from bot.model.measurement import CaseResult, Evidence
 from bot.model.verdict import Finding
 
 NAME = "gain"
-MIN_GAIN = 0.01
+
+
+def asked(weighed: Weighed) -> float:
+    """The policy's 1 %, or twice what v0 against itself shows on this machine, whichever is more."""
+    if weighed.score.evidence is Evidence.STATIC:
+        return MIN_GAIN
+    return effective_min_gain(list(controls(weighed.hearing.candidate).values()), MIN_GAIN)
 
 
 def over_best(weighed: Weighed) -> float:
@@ -31,8 +39,9 @@ def _is_unchanged(weighed: Weighed) -> bool:
 def gain(weighed: Weighed) -> list[Finding]:
     if _is_unchanged(weighed):
         return [note(NAME, "the compiled program is v0's: another text, no change")]
-    found = over_best(weighed)
-    if found >= MIN_GAIN - ROUNDING:
+    found, least = over_best(weighed), asked(weighed)
+    if found >= least - ROUNDING:
         return []
     how = "estimated " if weighed.score.evidence is Evidence.STATIC else ""
-    return [note(NAME, f"no significant change: {how}{100 * found:+.2f} % over the best so far, at least 1 % is asked")]
+    why = f"at least {100 * least:.3g} % is asked"
+    return [note(NAME, f"no significant change: {how}{100 * found:+.2f} % over the best so far, {why}")]

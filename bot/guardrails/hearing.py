@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bot.analysis.measured import CaseReading
+from bot.analysis.paired import Estimate
+from bot.analysis.stats import case_readings, estimate_over_all
 from bot.model.commands import Goal, Scope
 from bot.model.ids import Digest, RepoPath
 from bot.model.measurement import Evidence, Measurement, Suite
@@ -39,6 +42,14 @@ class Weighed(Word):
 
     hearing: Hearing
     score: Score
+
+    def readings(self) -> dict[str, CaseReading]:
+        """Every case's blocks against v0; empty where no GPU timed any."""
+        return case_readings(self.hearing.candidate, self.hearing.suite)
+
+    def estimate(self) -> Estimate | None:
+        """What the blocks say over all that is judged; None where no GPU timed any."""
+        return estimate_over_all(self.hearing.candidate, self.hearing.suite, self.hearing.scope)
 
     def slower(self, before_us: float, after_us: float) -> str:
         """How much longer it takes, as people say it."""

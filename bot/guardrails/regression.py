@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from bot.analysis.paired import MOST_SLOWER, Estimate, clearly_slower
 from bot.analysis.stats import Group, primary_groups
 from bot.guardrails.hearing import ROUNDING, Weighed, note, reject
 from bot.model.commands import Goal
@@ -16,6 +17,8 @@ MOST_WORSE = 0.05
 """A shape that loses this share of what was asked about is rejected, less is a note (BC-03)."""
 NON_TARGET = 1.05
 """Most that a metric nobody aimed at may grow (BC-01: exactly this much passes)."""
+NOTED = 0.98
+"""Two-sided: the one-sided 99 % that a rejection asks for."""
 SHOWN = 5e-5
 """A loss below this share would be printed as 0.00 %."""
 
@@ -70,11 +73,30 @@ def _primary(weighed: Weighed) -> Iterator[Finding]:
             yield reject(NAME, message, group.cases[0].id)
 
 
-def _slower(weighed: Weighed, case: CaseScore) -> Finding | None:
+def _too_slow(found: dict[str, Estimate], goal: Goal) -> dict[str, int]:
+    """Cases that are slower beyond doubt, asked about or not, and how many processes say so.
+
+    Where memory alone was asked for, time may be paid for it.
+    """
+    held = zip(found, clearly_slower(list(found.values())), strict=True)
+    return {name: len(found[name].processes) for name, is_slower in held if is_slower and goal is not Goal.MEMORY}
+
+
+def _is_noise(found: Estimate | None) -> bool:
+    """A GPU's times differ a little every time: a loss is told only where the interval holds no gain."""
+    return found is not None and not found.interval(NOTED)[1] < 0
+
+
+def _slower(weighed: Weighed, case: CaseScore, found: Estimate | None, processes: int) -> Finding | None:
     message, goal = weighed.case_is_slower(case), weighed.hearing.goal
     if goal is not Goal.SPEED and not case.after_us <= case.before_us * NON_TARGET * (1 + ROUNDING):
         return reject(NAME, f"{message}; with goal={goal} at most 5 % is allowed", case.case)
-    return note(NAME, message, case.case) if not case.after_us <= case.before_us * (1 + SHOWN) else None
+    if processes:
+        told = f"{processes} fresh processes leave no doubt that it is more than {100 * MOST_SLOWER:.0f} %"
+        return reject(NAME, f"{message}; {told}", case.case)
+    if case.after_us <= case.before_us * (1 + SHOWN) or _is_noise(found):
+        return None
+    return note(NAME, message, case.case)
 
 
 def _hungrier(weighed: Weighed, name: str, before: int, after: int) -> Finding | None:
@@ -87,6 +109,8 @@ def _hungrier(weighed: Weighed, name: str, before: int, after: int) -> Finding |
 
 def regression(weighed: Weighed) -> list[Finding]:
     before, after = _memory(weighed.hearing.baseline), _memory(weighed.hearing.candidate)
-    found = [_slower(weighed, case) for case in weighed.score.cases]
+    estimates = {name: reading.estimate for name, reading in weighed.readings().items()}
+    slow = _too_slow(estimates, weighed.hearing.goal)
+    found = [_slower(weighed, case, estimates.get(case.case), slow.get(case.case, 0)) for case in weighed.score.cases]
     found += [_hungrier(weighed, name, before[name], after[name]) for name in before if name in after]
     return [*_primary(weighed), *(finding for finding in found if finding is not None)]

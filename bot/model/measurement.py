@@ -102,6 +102,36 @@ class Timing(Word):
     timer: TimerKind
 
 
+Block: TypeAlias = tuple[float, float, float, float]
+"""One interleaved reading in microseconds: v0, v0, variant, variant. The order they ran in was drawn at random."""
+
+
+class Reading(Word):
+    """What one fresh process read of one case."""
+
+    blocks: tuple[Block, ...]
+    voided: int = Field(default=0, ge=0)
+    """Blocks thrown away because something disturbed them: throttling, a foreign process, a slot that was wrong."""
+
+
+class Paired(Word):
+    """A variant timed against v0 on one GPU, block by block. Verdicts are computed from this and nothing else."""
+
+    tier: Literal["replay", "worker"]
+    """Who launched: the replayer, with no variant code alive, or the isolated worker."""
+    search: Reading
+    """Of the process that raced it; decides who goes on, never what is published."""
+    confirm: tuple[Reading, ...] = ()
+    """One a fresh process; the only numbers that are published."""
+    control: tuple[Reading, ...] = ()
+    """v0 against a copy of itself, in the same processes."""
+    host: tuple[Block, ...] = ()
+    """Wall time of the wrapper, by the judge's own clock, in microseconds a call."""
+    burst: tuple[float, float] | None = None
+    """Variant over v0 in the same long uninterrupted runs: by the judge's own clock, and by events on the GPU. Their
+    caches are warm, so they are held against each other and not against the blocks."""
+
+
 class CaseResult(Word):
     """What one scored case showed. Bytes and launches are facts; `timing` may be a model's."""
 
@@ -114,6 +144,10 @@ class CaseResult(Word):
     memory_bytes: int = 0
     """Peak of the pass: its inputs and all it allocates."""
     timing: Timing | None = None
+    paired: Paired | None = None
+    """Raw readings against v0; only where a GPU timed it, and never for v0 itself."""
+    roof_us: float | None = Field(default=None, gt=0)
+    """The least time a copy of the minimum bytes takes on this very GPU, measured."""
 
 
 class Passport(Word):

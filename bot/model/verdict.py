@@ -22,6 +22,17 @@ class Decision(StrEnum):
         return self in (Decision.ACCEPTED, Decision.ACCEPTED_WITH_NOTE)
 
 
+class Pace(StrEnum):
+    """What paired readings say of a variant against v0."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "same"
+    """The whole interval lies inside the least gain that counts."""
+    AMBIGUOUS = "ambiguous"
+    """The readings allow more than one answer; it never ships."""
+
+
 class Finding(Word):
     """One thing one guardrail noticed."""
 

@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+from bot.analysis.paired import FEWEST_BLOCKS
 from bot.analysis.stats import score
 from bot.guardrails import Hearing, Weighed
 from bot.model.commands import Goal, Scope
@@ -19,7 +20,9 @@ from bot.model.measurement import (
     Evidence,
     Launch,
     Measurement,
+    Paired,
     Passport,
+    Reading,
     Resources,
     Runner,
     Suite,
@@ -133,13 +136,23 @@ def launch(text: str, *, spill: int = 0, binary: str = "", **changes: Any) -> La
     return Launch(**(plain | changes))
 
 
-def result(name: str, text: str, us: float | None, memory: int = MEMORY, **changes: Any) -> CaseResult:
+def paired(before: float, after: float, processes: int = 6) -> Paired:
+    """Blocks that all agree, so that a time is exactly what a test says."""
+    reading = Reading(blocks=((before, before, after, after),) * FEWEST_BLOCKS)
+    return Paired(tier="replay", search=reading, confirm=(reading,) * processes)
+
+
+def result(
+    name: str, text: str, us: float | None, memory: int = MEMORY, before: float | None = None, **changes: Any
+) -> CaseResult:
+    """`before` is what v0 takes in the same blocks; v0's own results have none."""
     timing = Timing(median_us=us, timer="graph") if us is not None else None
     plain: dict[str, Any] = {
         "launches": (launch(text),),
         "minimum_bytes": BYTES,
         "memory_bytes": memory,
         "timing": timing,
+        "paired": paired(before, us) if before is not None and us is not None else None,
     }
     return CaseResult(case=name, **(plain | changes))
 
@@ -156,14 +169,22 @@ def passport(arch: str, ok: bool = True, spill: int = 0, error: str = "") -> Pas
 
 
 def measurement(
-    text: str, us: float, times: Mapping[str, float] | None = None, memory: Mapping[str, int] | None = None
+    text: str,
+    us: float,
+    times: Mapping[str, float] | None = None,
+    memory: Mapping[str, int] | None = None,
+    against: Measurement | None = None,
 ) -> Measurement:
+    """`against`: v0's own, beside which the blocks of this one were read."""
     times, memory = times or {}, memory or {}
+    before = {one.case: one.timing.median_us for one in against.cases if one.timing} if against else {}
     return Measurement(
         runner=H200,
         source=sources_digest(files(text)),
         checks=tuple(check(case.id) for case in CHECKS),
-        cases=tuple(result(name, text, times.get(name, us), memory.get(name, MEMORY)) for name in NAMES),
+        cases=tuple(
+            result(name, text, times.get(name, us), memory.get(name, MEMORY), before.get(name)) for name in NAMES
+        ),
     )
 
 
@@ -185,13 +206,14 @@ def hearing(
     **changes: Any,
 ) -> Hearing:
     """A variant that is 10 % faster everywhere, except where `times` (in us) or `memory` (in bytes) say otherwise."""
+    baseline = changes.get("baseline", measurement(before, BEFORE_US))
     plain: dict[str, Any] = {
         "variant": variant(text),
         "sources": files(before),
         "allowed": (PATH,),
         "earlier": (("v0", sources_digest(files(before))),),
-        "baseline": measurement(before, BEFORE_US),
-        "candidate": measurement(text, AFTER_US, times, memory),
+        "baseline": baseline,
+        "candidate": measurement(text, AFTER_US, times, memory, baseline),
         "suite": SUITE,
         "goal": Goal.SPEED,
         "scope": Scope.GENERAL,
@@ -213,8 +235,39 @@ def launching(heard: Hearing, *launches: Launch, names: tuple[str, ...] = NAMES)
     return changed(heard, cases=tuple(cases))
 
 
+def modelled(traffic: Mapping[str, float], **changes: Any) -> Hearing:
+    """The same world on a machine without a GPU: its times are modelled, and traffic moves them."""
+    runner = H200.model_copy(update={"evidence": Evidence.STATIC, "gpu_name": "", "gpu_uuid": "", "driver": ""})
+
+    def compiled(text: str, factors: Mapping[str, float], usual: float) -> Measurement:
+        cases = (result(name, text, None, traffic_factor=factors.get(name, usual)) for name in NAMES)
+        return measurement(text, 1.0).model_copy(update={"runner": runner, "cases": tuple(cases)})
+
+    return hearing(**({"baseline": compiled(V0, {}, 2.0), "candidate": compiled(FASTER, traffic, 1.8)} | changes))
+
+
+def pairing(heard: Hearing, *names: str, **changes: Any) -> Hearing:
+    """The same hearing with other readings in some of its cases, or in all."""
+    cases = (
+        one.model_copy(update={"paired": one.paired.model_copy(update=changes)})
+        if one.paired is not None and one.case in (names or NAMES)
+        else one
+        for one in heard.candidate.cases
+    )
+    return changed(heard, cases=tuple(cases))
+
+
 def weighed(heard: Hearing) -> Weighed:
     return Weighed(hearing=heard, score=score(heard.baseline, heard.candidate, heard.suite, heard.scope, heard.goal))
+
+
+def on_paper(heard: Hearing) -> Weighed:
+    """Exact times as if modelled: no blocks, no interval, and the limits of the source systems alone."""
+    bare = changed(heard, cases=tuple(one.model_copy(update={"paired": None}) for one in heard.candidate.cases))
+    ready = weighed(bare)
+    runner = bare.candidate.runner.model_copy(update={"evidence": Evidence.STATIC})
+    score = ready.score.model_copy(update={"evidence": Evidence.STATIC})
+    return Weighed(hearing=changed(bare, runner=runner), score=score)
 
 
 def rejections(verdict: Verdict) -> list[str]:

@@ -38,7 +38,7 @@ def test_bc_02_nothing_is_paid_when_nobody_gained() -> None:
 
 def test_bc_02_but_the_loss_itself_is_refused_where_forward_was_asked_about() -> None:
     verdict = judge(h.hearing({h.BIG_FORWARD: 115.0, h.BIG_BACKWARD: 100.0}, scope=Scope.FORWARD))
-    assert h.rejections(verdict) == ["regression"]
+    assert set(h.rejections(verdict)) == {"regression"}
 
 
 def test_backward_is_not_sold_either() -> None:

@@ -44,6 +44,20 @@ def test_a_modelled_gain_is_called_an_estimate() -> None:
     assert "estimated +0.50 %" in h.said(gain(static))
 
 
+@pytest.mark.parametrize(("floor", "least"), [(0.0, "1"), (0.5, "1"), (0.7, "1.4"), (0.8, "1.6")])
+def test_on_a_restless_machine_twice_the_floor_is_asked(floor: float, least: str) -> None:
+    """The floor is what v0 against itself shows beside this very variant."""
+    restless = h.paired(100.0, 100.0 / (1 + floor / 100)).confirm
+    assert gain(h.weighed(h.pairing(gaining(float(least) + 0.01), control=restless))) == []
+    (found,) = gain(h.weighed(h.pairing(gaining(float(least) - 0.01), control=restless)))
+    assert f"at least {least} % is asked" in found.message
+
+
+def test_a_model_has_no_floor() -> None:
+    heard = h.on_paper(gaining(1.1))
+    assert gain(heard) == []
+
+
 def same_program(**changes: object) -> Hearing:
     return h.launching(h.hearing(), h.launch(h.FASTER, binary=h.text_digest(h.V0), **changes))
 

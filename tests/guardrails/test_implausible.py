@@ -43,3 +43,41 @@ def test_durations_that_no_clock_can_show(us: float) -> None:
     spoiled = ready.model_copy(update={"score": ready.score.model_copy(update={"cases": (absurd,)})})
     (found,) = implausible(spoiled)
     assert found.message == f"{h.BIG_FORWARD}: {us} us, v0 100.0 us: no clock can say that"
+
+
+@pytest.mark.parametrize("whose", ["baseline", "candidate"])
+@pytest.mark.parametrize(("us", "possible"), [(40.0, True), (38.1, True), (38.09, False), (5.0, False)])
+def test_nothing_is_five_percent_faster_than_a_plain_copy_on_this_very_gpu(
+    whose: str, us: float, possible: bool
+) -> None:
+    """A copy of the bytes takes 40 us here, whatever a datasheet says."""
+    heard = h.hearing({h.BIG_FORWARD: us})
+    side = getattr(heard, whose)
+    cases = tuple(one.model_copy(update={"roof_us": 40.0}) if one.case == h.BIG_FORWARD else one for one in side.cases)
+    heard = heard.model_copy(update={whose: side.model_copy(update={"cases": cases})})
+    findings = implausible(h.weighed(heard))
+    assert (findings == []) is possible
+    assert possible or "a plain copy of its bytes 40 us" in h.said(findings)
+
+
+def test_blocks_are_held_against_the_roof_and_not_a_time_that_is_claimed_beside_them() -> None:
+    heard = h.hearing({h.BIG_FORWARD: 10.0})
+    claimed = tuple(h.result(one.case, h.FASTER, 90.0) for one in heard.candidate.cases)
+    mixed = (
+        theirs.model_copy(update={"paired": ours.paired})
+        for theirs, ours in zip(claimed, heard.candidate.cases, strict=True)
+    )
+    assert h.rejections(judge(h.changed(heard, cases=tuple(mixed)))) == ["implausible"]
+
+
+@pytest.mark.parametrize(("alone", "severity"), [(38.09, "info"), (38.11, "reject")])
+def test_a_copy_that_v0_alone_beats_is_no_roof(alone: float, severity: str) -> None:
+    """What v0 took with no variant alive counts: its slots beside a variant may be the variant's work."""
+    baseline = h.measurement(h.V0, 100.0, {h.BIG_FORWARD: alone})
+    heard = h.hearing({h.BIG_FORWARD: 30.0}, baseline=baseline)
+    heard = h.pairing(heard, h.BIG_FORWARD, confirm=h.paired(38.0, 30.0).confirm)
+    cases = tuple(
+        one.model_copy(update={"roof_us": 40.0}) if one.case == h.BIG_FORWARD else one for one in heard.candidate.cases
+    )
+    (found,) = implausible(h.weighed(h.changed(heard, cases=cases)))
+    assert found.severity == severity

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bot import guardrails
-from bot.guardrails import AFTER_TIMING, BEFORE_TIMING, Hearing, judge
+from bot.guardrails import AFTER_TIMING, BEFORE_TIMING, MACHINE, Hearing, judge, prescreen
 from bot.model.commands import Scope
-from bot.model.measurement import Evidence, Fault
+from bot.model.measurement import Evidence, Fault, Reading
 from bot.model.verdict import Decision
 from tests.guardrails import hearings as h
 
@@ -21,8 +21,13 @@ ONLY: dict[str, Hearing] = {
     "correctness": h.changed(h.hearing(), checks=tuple(h.check(c.id, c.id != "check-257", 1.01) for c in h.CHECKS)),
     "implausible": h.hearing(dict.fromkeys(h.NAMES, 19.0)),
     "regression": h.hearing(memory={h.SMALL_FORWARD: 1051}),
-    "cross_pass": h.hearing({h.BIG_FORWARD: 111.0, h.BIG_BACKWARD: 60.0}),
+    "cross_pass": h.modelled({h.BIG_FORWARD: 2.3, h.BIG_BACKWARD: 1.2}),
     "resources": h.launching(h.hearing(), h.launch(h.FASTER, spill=8)),
+    "runner": h.pairing(h.hearing(), search=Reading(blocks=(), voided=200)),
+    "control": h.pairing(h.hearing(), h.SMALL_FORWARD, control=h.paired(100.0, 98.0).confirm),
+    "host_time": h.pairing(h.hearing(), h.BIG_FORWARD, host=((100.0, 100.0, 103.0, 103.0),)),
+    "clocks": h.pairing(h.hearing(), h.BIG_FORWARD, burst=(0.96, 0.9)),
+    "confirmed": h.pairing(h.hearing(), h.BIG_FORWARD, confirm=h.paired(100.0, 90.0, processes=4).confirm),
     "gain": h.hearing(dict.fromkeys(h.NAMES, 99.5)),
 }
 """For each rule a variant that nobody else stops."""
@@ -37,7 +42,7 @@ def test_a_faster_variant_with_nothing_against_it_is_accepted() -> None:
 
 
 def test_every_rule_has_a_variant_that_nobody_else_stops() -> None:
-    assert set(ONLY) == set(BEFORE_TIMING) | set(AFTER_TIMING)
+    assert set(ONLY) == set(BEFORE_TIMING) | set(MACHINE) | set(AFTER_TIMING)
 
 
 @pytest.mark.parametrize("rule", ONLY)
@@ -46,7 +51,7 @@ def test_without_its_rule_the_variant_would_be_accepted(rule: str, monkeypatch: 
     verdict = judge(heard)
     assert not verdict.decision.is_accepted
     assert {finding.guardrail for finding in verdict.findings if finding.severity != "info"} >= {rule}
-    for table in (BEFORE_TIMING, AFTER_TIMING):
+    for table in (BEFORE_TIMING, MACHINE, AFTER_TIMING):
         monkeypatch.delitem(table, rule, raising=False)  # type: ignore[arg-type]
     assert judge(heard).decision.is_accepted, judge(heard).findings
 
@@ -59,12 +64,30 @@ def test_what_is_rejected_before_the_stopwatch_has_no_score(rule: str) -> None:
     assert verdict.score is None and verdict.gain_over_best is None
 
 
-@pytest.mark.parametrize("rule", [name for name in AFTER_TIMING if name != "gain"])
+@pytest.mark.parametrize("rule", [name for name in AFTER_TIMING if name not in ("confirmed", "gain")])
 def test_what_is_rejected_after_it_keeps_its_score_for_the_record(rule: str) -> None:
     verdict = judge(ONLY[rule])
     assert verdict.decision is Decision.REJECTED
     assert set(h.rejections(verdict)) == {rule}
     assert verdict.score is not None and verdict.gain_over_best is not None
+
+
+@pytest.mark.parametrize("rule", MACHINE)
+def test_a_machine_that_is_not_fit_gives_no_verdict_and_no_number(rule: str) -> None:
+    verdict = judge(ONLY[rule])
+    assert verdict.decision is Decision.INCONCLUSIVE
+    assert verdict.score is None and verdict.gain_over_best is None
+
+
+def test_what_is_wrong_is_refused_on_a_sick_machine_too() -> None:
+    sick = h.changed(ONLY["runner"], checks=tuple(h.check(c.id, False, 2.0) for c in h.CHECKS))
+    assert h.rejections(judge(sick))[0] == "correctness"
+
+
+def test_a_modelled_trade_off_is_a_note_below_five_percent_and_refused_above() -> None:
+    """No GPU, no interval: the limits of the source systems stand."""
+    assert judge(h.modelled({h.BIG_FORWARD: 2.08})).decision is Decision.ACCEPTED_WITH_NOTE
+    assert judge(h.modelled({h.BIG_FORWARD: 2.4})).decision is Decision.REJECTED
 
 
 def test_no_gain_is_an_answer_and_not_a_failure() -> None:
@@ -83,9 +106,9 @@ def test_a_rejection_weighs_more_than_a_missing_gain() -> None:
 
 
 def test_a_trade_off_is_accepted_with_a_note() -> None:
-    verdict = judge(h.hearing({h.SMALL_FORWARD: 104.0}))
+    verdict = judge(h.hearing({h.SMALL_FORWARD: 101.9}))
     assert verdict.decision is Decision.ACCEPTED_WITH_NOTE
-    assert verdict.reason == f"{h.SMALL_FORWARD} is 4.00 % slower than v0 (104 us, v0 100 us)"
+    assert verdict.reason == f"{h.SMALL_FORWARD} is 1.90 % slower than v0 (101.9 us, v0 100 us)"
 
 
 def test_two_runs_of_the_same_hearing_agree() -> None:
@@ -98,7 +121,7 @@ def test_one_missing_time_means_no_score_at_all() -> None:
     cases[2] = h.result(h.SMALL_FORWARD, h.FASTER, None)
     verdict = judge(h.changed(h.hearing(), cases=tuple(cases)))
     assert verdict.decision is Decision.REJECTED and verdict.score is None
-    assert verdict.reason == f"no score: the variant has no time for {h.SMALL_FORWARD}"
+    assert verdict.reason == f"no score: the variant was not timed against v0 at {h.SMALL_FORWARD}"
 
 
 def test_a_machine_nobody_has_a_datasheet_of_is_said_to_be_one() -> None:
@@ -135,3 +158,17 @@ def test_a_scope_that_the_suite_knows_nothing_of_gives_no_verdict() -> None:
 def test_the_tables_are_what_the_package_offers() -> None:
     assert list(guardrails.BEFORE_TIMING)[:2] == ["scope", "honesty"]
     assert list(guardrails.AFTER_TIMING)[-1] == "gain"
+
+
+def test_what_the_text_condemns_is_not_asked_what_it_did() -> None:
+    """It was never run, so that nothing is known of it."""
+    sly = ONLY["honesty"]
+    unrun = h.changed(sly, checks=(), cases=())
+    assert judge(unrun).findings == judge(sly).findings
+    assert prescreen(unrun) == list(judge(sly).findings)
+    assert prescreen(h.hearing()) == []
+
+
+def test_without_the_filter_what_it_did_decides() -> None:
+    assert judge(ONLY["honesty"], static=False).decision.is_accepted
+    assert judge(ONLY["correctness"], static=False).decision is Decision.REJECTED

@@ -79,7 +79,7 @@ def results(name: str, text: str) -> st.SearchStrategy[CaseResult]:
     ]
     times = st.one_of(st.sampled_from((80.0, 90.0, 98.99, 99.01, 105.0, 110.1)), numbers)
     one = st.one_of(st.just({}), st.just({}), st.just({}), *odd)
-    return st.builds(lambda us, more: h.result(name, text, us).model_copy(update=more), times, one)
+    return st.builds(lambda us, more: h.result(name, text, us, before=h.BEFORE_US).model_copy(update=more), times, one)
 
 
 KINDS = get_args(Fault.model_fields["kind"].annotation)
@@ -122,7 +122,7 @@ def measurements(draw: st.DrawFn, text: str, files: tuple[SourceFile, ...]) -> M
         "source": st.just("0" * 64),
     }
     kept = draw(st.one_of(st.sets(st.sampled_from(sorted(odd)), max_size=2), st.just({"cases"}), st.just({"checks"})))
-    plain = h.measurement(text, draw(st.sampled_from((90.0, 100.0))))
+    plain = h.measurement(text, draw(st.sampled_from((90.0, 100.0))), against=h.measurement(h.V0, h.BEFORE_US))
     update = {"source": sources_digest(files)} | {name: draw(odd[name]) for name in kept}
     return plain.model_copy(update=update)
 
