@@ -6,11 +6,13 @@ import contextlib
 import os
 import selectors
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import Any, TypeVar
 
 from bot.bench.census import end_all
+from bot.bench.gpu import Gpu
 from bot.bench.interpreter import TargetPython
 from bot.bench.suitcase import command, environment
 from bot.errors import OperatorError
@@ -29,19 +31,20 @@ class Objection(OperatorError):
 class Judge:
     """The trusted process that owns inputs, oracle and tolerance. It is told no path of the target."""
 
-    def __init__(self, python: TargetPython, suitcase: Path, home: Path) -> None:
+    def __init__(self, python: TargetPython, suitcase: Path, home: Path, gpu: Gpu | None = None) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self._log = (home / "judge.log").open("wb")
         self._process = subprocess.Popen(
-            command(python, "judge", str(suitcase), (), MEMORY_BYTES),
+            command(python, "judge", str(suitcase), (), MEMORY_BYTES, on_gpu=gpu is not None),
             cwd=home,
-            env=environment(str(home), {}),
+            env=environment(str(home), gpu.environment if gpu is not None else {}),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
             start_new_session=True,
         )
         self._unread = b""
+        self._turn = threading.Lock()
 
     def send(self, request: Any) -> None:
         assert self._process.stdin is not None
@@ -61,8 +64,10 @@ class Judge:
             raise self._broken(f"answered nonsense: {error}") from error
 
     def ask(self, request: Any, kind: type[T]) -> T:
-        self.send(request)
-        return self.receive(kind)
+        """One after another: two variants may be checked side by side."""
+        with self._turn:
+            self.send(request)
+            return self.receive(kind)
 
     def _line(self) -> bytes:
         assert self._process.stdout is not None

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, get_args
 
+from bot.bench.gpu import Gpu
 from bot.bench.interpreter import TargetPython
 from bot.bench.launcher import Ended, Limits, run_process, signal_of
+from bot.bench.nursery import Nursery
 from bot.bench.sandbox import Mount, Sandbox, confined
 from bot.bench.suitcase import command, environment
 from bot.model.measurement import Fault
@@ -28,9 +30,10 @@ from bot.worker.contract import (
     read_bytes,
     render,
 )
+from bot.worker.contract.gpu import GpuAnswer, GpuRequest
 
 INSIDE = "/cell"
-A = TypeVar("A", CheckAnswer, CompileAnswer)
+A = TypeVar("A", CheckAnswer, CompileAnswer, GpuAnswer)
 KINDS = get_args(Fault.model_fields["kind"].annotation)
 
 
@@ -42,6 +45,10 @@ class Cells:
     sandbox: Sandbox
     suitcase: Path
     scratch: Path
+    gpu: Gpu | None = None
+    """Shown to the workers that need one."""
+    nursery: Nursery | None = None
+    """Where workers are forked from; without one, each starts afresh."""
 
 
 @dataclass(frozen=True)
@@ -106,16 +113,7 @@ def _died(ended: Ended) -> Fault:
     return Fault(kind="crashed", detail=clip(f"exit code {ended.code}: {last}"))
 
 
-def run_cell(
-    cells: Cells,
-    where: Places,
-    request: CheckRequest | CompileRequest,
-    kind: type[A],
-    limits: Limits,
-    extra: dict[str, str],
-) -> A | Fault:
-    """Carry out one request. Whatever the variant does in there, the result is an answer or a fault."""
-    (where.request.host / REQUEST).write_text(render(request), encoding="utf-8")
+def _start_afresh(cells: Cells, where: Places, limits: Limits, extra: dict[str, str], gpu: Gpu | None) -> Ended:
     sandbox = cells.sandbox
     home = "/tmp" if sandbox.is_strong else str(where.home)
     suitcase = Mount(cells.suitcase, f"{INSIDE}/suitcase")
@@ -125,11 +123,32 @@ def run_cell(
         sandbox.path_of(suitcase),
         (sandbox.path_of(where.request), sandbox.path_of(where.answer)),
         limits.memory_bytes,
+        on_gpu=gpu is not None,
     )
-    variables = environment(home, extra)
+    variables = environment(home, {**extra, **(gpu.environment if gpu is not None else {})})
     mounts = (*_libraries(cells.python), suitcase, *where.mounts)
-    argv = confined(sandbox, argv, mounts, variables, home)
-    ended = run_process(argv, environment=variables, directory=where.home, limits=limits)
+    argv = confined(sandbox, argv, mounts, variables, home, gpu.nodes if gpu is not None else ())
+    return run_process(argv, environment=variables, directory=where.home, limits=limits)
+
+
+def run_cell(
+    cells: Cells,
+    where: Places,
+    request: CheckRequest | CompileRequest | GpuRequest,
+    kind: type[A],
+    limits: Limits,
+    extra: dict[str, str],
+) -> A | Fault:
+    """Carry out one request. Whatever the variant does in there, the result is an answer or a fault."""
+    (where.request.host / REQUEST).write_text(render(request), encoding="utf-8")
+    if cells.nursery is not None and not isinstance(request, GpuRequest):
+        variables = environment(str(where.home), extra)
+        request_folder, answer_folder = where.request.host, where.answer.host
+        ended = cells.nursery.run(
+            request_folder, answer_folder, environment=variables, directory=where.home, limits=limits
+        )
+    else:
+        ended = _start_afresh(cells, where, limits, extra, cells.gpu if isinstance(request, GpuRequest) else None)
     if (fault := _stopped(ended, limits)) is not None:
         return fault
     try:

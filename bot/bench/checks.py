@@ -3,6 +3,8 @@ first."""
 
 from __future__ import annotations
 
+import dataclasses
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,6 +39,8 @@ class Checked:
     shares: Shares = field(default_factory=lambda: Shares({}))
     strays: tuple[tuple[str, str], ...] = ()
     """(call, what it did) for each call in which a kernel left its tensors."""
+    crashed: frozenset[str] = frozenset()
+    """Cases in which a call raised: there it is not known whether the results would have been right."""
     fault: Fault | None = None
 
 
@@ -61,9 +65,17 @@ class Checker:
         request = CheckRequest("check", subject, self._arch, self._plan.checks)
         return run_cell(self._cells, where, request, CheckAnswer, self._limits, {"TRITON_INTERPRET": "1"})
 
+    def _request_folder(self, laid: Laid) -> Path:
+        """The inputs under a second name: a request lies beside them, and variants may be checked side by side."""
+        folder = laid.folder / "check-request"
+        folder.mkdir()
+        for call in self._plan.checks:
+            os.link(self._inputs / call.blob, folder / call.blob)
+        return folder
+
     def _check(self, laid: Laid, *, baseline: bool) -> Checked:
         self._wait_for_inputs()
-        where = places(self._cells, f"{laid.name}/check", laid.source, self._inputs)
+        where = places(self._cells, f"{laid.name}/check", laid.source, self._request_folder(laid))
         answer = self._compute(laid, where)
         if isinstance(answer, Fault):
             return Checked(fault=answer)
@@ -75,7 +87,12 @@ class Checker:
             rows=self._results(compared),
             shares=shares_of(self._plan.checks, answer),
             strays=tuple((c.id, c.refusal.detail) for c in answer.calls if c.refusal and c.refusal.kind == "memory"),
+            crashed=self._crashed(answer),
         )
+
+    def _crashed(self, answer: CheckAnswer) -> frozenset[str]:
+        raised = {call.id for call in answer.calls if call.refusal is not None and call.refusal.kind != "memory"}
+        return frozenset(call.case for call in self._plan.checks if call.id in raised)
 
     def _results(self, compared: Rows) -> tuple[CheckResult, ...]:
         ran = tuple(
@@ -105,4 +122,4 @@ class Checker:
         stray = next((what for call, what in mine.strays if call not in excused), None)
         if stray is None:
             return mine
-        return Checked(mine.rows, mine.shares, mine.strays, Fault(kind="memory", detail=stray))
+        return dataclasses.replace(mine, fault=Fault(kind="memory", detail=stray))

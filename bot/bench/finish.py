@@ -1,12 +1,17 @@
-"""FINALIZE: the winner in a clean worktree of the pinned head, through the target's own style check and tests."""
+"""FINALIZE: the winner in a clean worktree of the pinned head, through the target's own style check and tests.
+
+Where policy lets the target branch judge, its copies of the tests and of what steers them lie in place of the head's.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from bot.bench.commands import run_command
+from bot.errors import GitError
 from bot.git.repo import Repo
 from bot.model.campaign import CommandRun, Finalization
+from bot.model.ids import CommitSha, RepoPath
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile
 
@@ -31,6 +36,30 @@ def _write(tree: Path, files: tuple[SourceFile, ...]) -> None:
         (tree / file.path).write_text(file.text, encoding="utf-8", newline="")
 
 
+def _judge(tree: Path, repo: Repo, paths: tuple[RepoPath, ...], commit: CommitSha | None) -> None:
+    """The judging files as they stand at this commit; what it does not have is not there.
+
+    Links of the head lead nowhere: a worktree of ours holds them as plain files.
+    """
+    if commit is None:
+        return
+    for place in (tree / path for path in paths):
+        if place.is_file():
+            place.unlink()
+    for path in paths:
+        text = repo.read(commit, path)
+        if text is not None:
+            _put(tree / path, text)
+
+
+def _put(place: Path, text: bytes) -> None:
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(text)
+    except OSError as error:
+        raise GitError(f"{place.name} cannot be taken from the target branch: {error.strerror} here") from error
+
+
 def _read(tree: Path, files: tuple[SourceFile, ...]) -> tuple[SourceFile, ...]:
     return tuple(SourceFile(path=file.path, text=(tree / file.path).read_text(encoding="utf-8")) for file in files)
 
@@ -51,7 +80,8 @@ def _style(tree: Path, site: KernelSite, files: tuple[SourceFile, ...], python: 
 
 def _tests(tree: Path, site: KernelSite, python: str) -> tuple[CommandRun, ...]:
     runs = []
-    for test in (site.test_file, *site.dependent_tests):
+    there = (test for test in site.dependent_tests if (tree / test).is_file())
+    for test in (site.test_file, *there):
         environment = dict(site.environment)
         runs.append(_run(site.test_command, tree, environment, TEST_DEADLINE, python=python, test=test))
         if not runs[-1].passed:
@@ -68,6 +98,8 @@ def finish(
     *,
     python: str,
     scratch: Path,
+    judging: tuple[RepoPath, ...] = (),
+    judged_by: CommitSha | None = None,
 ) -> Finalization:
     """Style first, for it may reformat the text; then every test on the text that would be committed.
 
@@ -75,10 +107,12 @@ def finish(
     """
     scratch.mkdir(parents=True, exist_ok=True)
     with repo.worktree(head, scratch / "style") as tree:
+        _judge(tree, repo, judging, judged_by)
         _write(tree, files)
         style = _style(tree, site, files, python)
         finished = _read(tree, files)
     with repo.worktree(head, scratch / "tests") as tree:
+        _judge(tree, repo, judging, judged_by)
         _write(tree, finished)
         tests = _tests(tree, site, python)
     return Finalization(variant=number, tests=tests, style=style, files=finished)

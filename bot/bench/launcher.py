@@ -40,7 +40,7 @@ class Ended:
     """The end of what it printed, both streams as they came."""
 
 
-class _Tail:
+class Tail:
     """Keeps the last of a stream and counts the rest."""
 
     KEEP = 16384
@@ -58,7 +58,7 @@ class _Tail:
         return self._kept.decode("utf-8", errors="replace")
 
 
-def _over(process: subprocess.Popen[bytes], limits: Limits, tail: _Tail, started: float) -> Stopped:
+def _over(process: subprocess.Popen[bytes], limits: Limits, tail: Tail, started: float) -> Stopped:
     if time.monotonic() - started > limits.seconds:
         return "deadline"
     if tail.total > limits.output_bytes:
@@ -75,7 +75,7 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _watch(process: subprocess.Popen[bytes], limits: Limits, tail: _Tail, started: float) -> Stopped:
+def _watch(process: subprocess.Popen[bytes], limits: Limits, tail: Tail, started: float) -> Stopped:
     assert process.stdout is not None
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
@@ -93,7 +93,7 @@ def _watch(process: subprocess.Popen[bytes], limits: Limits, tail: _Tail, starte
     return ""
 
 
-def _last_words(process: subprocess.Popen[bytes], tail: _Tail) -> None:
+def _last_words(process: subprocess.Popen[bytes], tail: Tail) -> None:
     """What is still in the pipe; a grandchild may hold it open, so nobody waits for its end."""
     assert process.stdout is not None
     os.set_blocking(process.stdout.fileno(), False)
@@ -116,7 +116,7 @@ def run_process(argv: list[str], *, environment: Mapping[str, str], directory: P
         start_new_session=True,
         close_fds=True,
     )
-    tail = _Tail()
+    tail = Tail()
     stopped: Stopped = ""
     try:
         stopped = _watch(process, limits, tail, started)

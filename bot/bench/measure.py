@@ -22,8 +22,10 @@ from bot.bench import compile_pool, overlay
 from bot.bench.bailiff import Judge
 from bot.bench.cell import Cells, places, run_cell
 from bot.bench.checks import Checked, Checker, Laid
+from bot.bench.gpu import Gpu
 from bot.bench.interpreter import look_at
 from bot.bench.launcher import Limits
+from bot.bench.nursery import nursery_of
 from bot.bench.sandbox import Sandbox, find_sandbox
 from bot.bench.suitcase import pack
 from bot.bench.traffic import Shares, traffic_factor
@@ -67,6 +69,10 @@ class Deadlines:
     survey_s: float = 240.0
     budget_s: float = compile_pool.BUDGET_S
     memory_bytes: int = 6 * 2**30
+    gpu_s: float = 240.0
+    """For all checks and recordings of one variant, compiling included."""
+    gpu_memory_bytes: int = 24 * 2**30
+    """Of the host: the driver and torch take a few GiB by themselves."""
 
 
 def _shapes(cases: tuple[Case, ...]) -> tuple[Shape, ...]:
@@ -86,9 +92,11 @@ class StaticBench:
         inputs = cells.scratch / "inputs"
         inputs.mkdir()
         pack("judge", cells.scratch / "judge")
-        self._judge = Judge(cells.python, cells.scratch / "judge", cells.scratch / "judge-home")
+        self._judge = Judge(cells.python, cells.scratch / "judge", cells.scratch / "judge-home", cells.gpu)
+        uuid = cells.gpu.uuid if cells.gpu is not None else ""
         try:
-            request = PlanRequest("plan", site.kernel, _shapes(suite.cases), _shapes(suite.checks), seed, str(inputs))
+            shapes = _shapes(suite.cases), _shapes(suite.checks)
+            request = PlanRequest("plan", site.kernel, *shapes, seed, str(inputs), uuid)
             self._plan = self._judge.ask(request, Plan)
             # The answer is waited for when the first inputs are needed.
             self._judge.send(PrepareRequest("prepare"))
@@ -96,7 +104,10 @@ class StaticBench:
             self._judge.close()
             raise
         limits = Limits(deadlines.check_s, deadlines.memory_bytes)
-        self._checker = Checker(cells, site, arch, self._judge, self._plan, inputs, limits)
+        self._checker = self._make_checker(inputs, limits)
+
+    def _make_checker(self, inputs: Path, limits: Limits) -> Checker:
+        return Checker(self._cells, self._site, self._arch, self._judge, self._plan, inputs, limits)
 
     @property
     def runner(self) -> Runner:
@@ -175,18 +186,30 @@ class StaticBench:
             return (), (), Fault(kind="protocol", detail=clip(str(error)))
         return cases, passports, compile_pool.first_fault(answer, books)
 
-    def measure(self, files: tuple[SourceFile, ...], *, passports: bool) -> Measurement:
-        """Facts alone: `timing` of each case is left for the model to fill in."""
+    def _books(self, files: tuple[SourceFile, ...]) -> compile_pool.Ledger:
+        return compile_pool.ledger(self._site, files, self._arch)
+
+    def check(self, files: tuple[SourceFile, ...]) -> Checked:
+        """Correctness alone: nothing is recorded or compiled."""
+        laid = self._lay(files)
+        try:
+            return self._checks(laid)
+        finally:
+            shutil.rmtree(laid.folder, ignore_errors=True)
+
+    def measure(self, files: tuple[SourceFile, ...], *, passports: bool, checked: Checked | None = None) -> Measurement:
+        """Facts alone: `timing` of each case is left for the model to fill in. What was `checked` before is not
+        checked again."""
         started = time.monotonic()
         laid = self._lay(files)
         try:
             with ThreadPoolExecutor(max_workers=2) as threads:
                 compiling = threads.submit(self._compile, laid, passports=passports)
-                checked = threads.submit(self._checks, laid).result()
+                checked = checked or threads.submit(self._checks, laid).result()
                 compiled = compiling.result()
         finally:
             shutil.rmtree(laid.folder, ignore_errors=True)
-        books = compile_pool.ledger(self._site, files, self._arch)
+        books = self._books(files)
         cases, stamps, fault = self._facts(compiled, books, checked.shares)
         return Measurement(
             runner=self.runner,
@@ -223,6 +246,20 @@ class StaticBench:
         return tuple(Survey(setting=setting, case=case, error=error) for setting, case in everything)
 
 
+def make_cells(
+    python: str, scratch: Path, seed: int | None, *, sandbox: Sandbox | None = None, gpu: Gpu | None = None
+) -> tuple[Cells, int]:
+    """Where a bench's workers live, and the seed of all it draws."""
+    # Absolute, as workers run in folders of their own; and never that of an earlier bench, whose answers lie in it.
+    room = Path(scratch).absolute() / secrets.token_hex(4)
+    room.mkdir(parents=True)
+    pack("worker", room / "suitcase")
+    target, fence = look_at(python), sandbox or find_sandbox()
+    nursery = None if fence.is_strong or gpu is not None else nursery_of(target, Deadlines.memory_bytes)
+    cells = Cells(target, fence, room / "suitcase", room, gpu, nursery)
+    return cells, secrets.randbits(62) if seed is None else seed
+
+
 def open_static_bench(
     tree: Path,
     site: KernelSite,
@@ -234,14 +271,9 @@ def open_static_bench(
     sandbox: Sandbox | None = None,
     deadlines: Deadlines | None = None,
     seed: int | None = None,
-) -> Bench:
+) -> StaticBench:
     """A bench for one kernel of a checkout with v0 in place. `scratch` is an empty folder, or not there yet."""
     if arch not in ARCHES:
         raise OperatorError(f"nothing is known of {arch}", hint=f"choose one of {', '.join(sorted(ARCHES))}")
-    # Absolute, as workers run in folders of their own; and never that of an earlier bench, whose answers lie in it.
-    room = Path(scratch).absolute() / secrets.token_hex(4)
-    room.mkdir(parents=True)
-    pack("worker", room / "suitcase")
-    cells = Cells(look_at(python), sandbox or find_sandbox(), room / "suitcase", room)
-    drawn = secrets.randbits(62) if seed is None else seed
+    cells, drawn = make_cells(python, scratch, seed, sandbox=sandbox)
     return StaticBench(Path(tree).absolute(), site, suite, arch, cells, deadlines or Deadlines(), drawn)

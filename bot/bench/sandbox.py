@@ -65,13 +65,21 @@ def _environment(environment: Mapping[str, str]) -> list[str]:
 
 
 def confined(
-    sandbox: Sandbox, argv: list[str], mounts: tuple[Mount, ...], environment: Mapping[str, str], directory: str
+    sandbox: Sandbox,
+    argv: list[str],
+    mounts: tuple[Mount, ...],
+    environment: Mapping[str, str],
+    directory: str,
+    devices: tuple[Path, ...] = (),
 ) -> list[str]:
-    """argv that runs inside. Only the system's programs and the mounts exist there; nothing of the network, no other
-    process."""
+    """argv that runs inside. Only the system's programs, the mounts and these devices exist there; nothing of the
+    network, no other process."""
     if not sandbox.is_strong:
         return argv
     binds = [part for mount in mounts for part in _bind(mount)]
+    nodes = [part for node in devices for part in ("--dev-bind", str(node), str(node))]
+    # The driver looks its own settings up there.
+    nodes += ["--ro-bind-try", "/sys", "/sys"] if devices else []
     return [
         sandbox.program,
         *_ISOLATED,
@@ -82,6 +90,7 @@ def confined(
         "/proc",
         "--dev",
         "/dev",
+        *nodes,
         "--size",
         str(SCRATCH_BYTES),
         "--tmpfs",

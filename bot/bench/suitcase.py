@@ -52,12 +52,13 @@ def pack(house: House, folder: Path) -> None:
             shutil.copy(source, target / part)
 
 
-def _limits(memory_bytes: int) -> str:
+def _limits(memory_bytes: int, *, on_gpu: bool) -> str:
+    """With a GPU the memory watchdog has to be enough: the driver reserves more address space than any limit."""
     import resource
 
+    memory = () if on_gpu else ((resource.RLIMIT_AS, ADDRESS_BYTES), (resource.RLIMIT_DATA, memory_bytes))
     pairs = (
-        (resource.RLIMIT_AS, ADDRESS_BYTES),
-        (resource.RLIMIT_DATA, memory_bytes),
+        *memory,
         (resource.RLIMIT_FSIZE, FILE_BYTES),
         (resource.RLIMIT_CORE, 0),
     )
@@ -65,10 +66,16 @@ def _limits(memory_bytes: int) -> str:
 
 
 def command(
-    python: TargetPython, house: House, suitcase: str, arguments: tuple[str, ...], memory_bytes: int
+    python: TargetPython,
+    house: House,
+    suitcase: str,
+    arguments: tuple[str, ...],
+    memory_bytes: int,
+    *,
+    on_gpu: bool = False,
 ) -> list[str]:
     libraries = [str(path) for path in python.libraries]
-    start = _START.format(limits=_limits(memory_bytes), suitcase=suitcase, libraries=libraries)
+    start = _START.format(limits=_limits(memory_bytes, on_gpu=on_gpu), suitcase=suitcase, libraries=libraries)
     return [str(python.executable), "-I", "-S", "-c", start, house, *arguments]
 
 

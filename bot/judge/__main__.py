@@ -12,12 +12,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from bot.judge.hidden import hidden
 from bot.judge.plan import Probe, plan
 from bot.judge.recipe import Recipe
 from bot.judge.recipes import RECIPES
 from bot.worker.contract import (
+    Call,
     CompareRequest,
     Complaint,
+    ContractError,
     Plan,
     PlanRequest,
     Prepared,
@@ -27,6 +30,9 @@ from bot.worker.contract import (
     parse,
     render,
 )
+from bot.worker.contract.timing import BlocksRequest, Closed, OpenRequest, RoofRequest, Started, StartRequest
+
+CLOCK = ("start", "open", "blocks", "burst", "roof", "close")
 
 
 class Desk:
@@ -37,17 +43,25 @@ class Desk:
         self._probes: tuple[Probe, ...] = ()
         self._folder = Path()
         self._known: list[Any] = []
+        self._seed = 0
+        self._gpu = ""
+        self._calls: dict[str, Call] = {}
+        self._clock: Any = None
 
     def plan(self, request: PlanRequest) -> Plan | Complaint:
         recipe = RECIPES.get(request.kernel)
         if recipe is None:
             return Complaint(f"no recipe for {request.kernel}; there is one for {', '.join(sorted(RECIPES))}")
         self._recipe, self._folder = recipe, Path(request.folder)
+        self._seed, self._gpu = request.seed, request.gpu
+        on_gpu = bool(request.gpu)
+        checks = request.checks + (hidden(request.checks, request.seed) if on_gpu else ())
         try:
-            planned, self._probes = plan(recipe, request.cases, request.checks, request.seed)
+            planned, self._probes = plan(recipe, request.cases, checks, request.seed, on_gpu=on_gpu)
         except ValueError as error:
             return Complaint(str(error))
-        return planned
+        self._calls = {case.call.case: case.call for case in planned.cases}
+        return dataclasses.replace(planned, fills=tuple((o.name, o.fill) for o in recipe.operands))
 
     def prepare(self) -> Prepared | Complaint:
         if self._recipe is None:
@@ -66,15 +80,51 @@ class Desk:
         from bot.judge.compare import rows
 
         try:
-            returned = read_answer(Path(request.folder))
+            returned = read_answer(Path(request.folder), on_gpu=bool(self._gpu))
             if request.baseline:
                 self._known = [dataclasses.replace(k, baseline=returned.get(k.probe.call.id)) for k in self._known]
             return Rows(rows(self._known, returned, baseline=request.baseline))
         except Exception as error:  # hostile bytes have no closed list of ways to be wrong, and the judge has to go on
             return Complaint(clip(f"{type(error).__name__}: {error}"))
 
+    def _timed(self, do: str, line: str) -> Any:
+        """Questions of the clock. What a tape does to its replayer is news about the variant, not our end."""
+        from bot.judge.timekeeper import Timekeeper, Unplayable
+
+        if self._recipe is None:
+            return Complaint("a clock was asked for before a plan")
+        if self._clock is None:
+            self._clock = Timekeeper(self._recipe, self._seed, Path.cwd(), self._gpu)
+        try:
+            match do:
+                case "start":
+                    return Started(self._clock.start(parse(StartRequest, line).count))
+                case "open":
+                    wanted = parse(OpenRequest, line)
+                    call = self._calls[wanted.case]
+                    return self._clock.open(call, wanted.baseline, wanted.variants, wanted.lanes, fresh=wanted.fresh)
+                case "blocks":
+                    asked = parse(BlocksRequest, line)
+                    return self._clock.blocks(asked.variant, asked.blocks, asked.control)
+                case "burst":
+                    return self._clock.burst()
+                case "roof":
+                    moved = parse(RoofRequest, line)
+                    return self._clock.roof(moved.nbytes, moved.lanes)
+            self._clock.close()
+            return Closed()
+        except (Unplayable, ContractError, OSError, RuntimeError) as error:
+            self._clock.close()
+            return Complaint(clip(f"{type(error).__name__}: {error}"))
+
+    def end(self) -> None:
+        if self._clock is not None:
+            self._clock.end()
+
     def answer(self, line: str) -> Any:
         do = json.loads(line).get("do")
+        if do in CLOCK:
+            return self._timed(do, line)
         if do == "plan":
             return self.plan(parse(PlanRequest, line))
         if do == "prepare":
@@ -85,8 +135,11 @@ class Desk:
 
 def main() -> int:
     desk = Desk()
-    for line in sys.stdin:
-        print(render(desk.answer(line)), flush=True)
+    try:
+        for line in sys.stdin:
+            print(render(desk.answer(line)), flush=True)
+    finally:
+        desk.end()
     return 0
 
 

@@ -20,6 +20,7 @@ from bot.worker.contract import (
     parse,
     read_bytes,
 )
+from bot.worker.contract.gpu import GpuAnswer
 
 
 @dataclass(frozen=True)
@@ -83,14 +84,21 @@ class Returned:
     runs: tuple[Run, ...]
     races: tuple[str, ...]
     error: str
+    oddities: tuple[str, ...] = ()
+    """What it did beside its results."""
+    launches: int = 0
+    """Kernels that the run with fewest of them launched, where that was counted."""
 
 
-def read_answer(folder: Path) -> dict[str, Returned]:
+def read_answer(folder: Path, *, on_gpu: bool = False) -> dict[str, Returned]:
     """By the id of the call. A broken promise ends the reading with a ContractError."""
-    answer = parse(CheckAnswer, read_bytes(folder / ANSWER, MAX_MANIFEST))
+    text = read_bytes(folder / ANSWER, MAX_MANIFEST)
+    answer: CheckAnswer | GpuAnswer = parse(GpuAnswer, text) if on_gpu else parse(CheckAnswer, text)
     returned = {}
     for call in answer.calls:
         races = tuple(dict.fromkeys(race for run in call.runs for race in run.races))
         error = call.refusal.detail if call.refusal is not None else ""
-        returned[call.id] = Returned(tuple(_run(folder, run) for run in call.runs), races, error)
+        odd = tuple(dict.fromkeys(oddity for run in call.runs for oddity in run.oddities))
+        launches = min((len(run.footprints) for run in call.runs), default=0)
+        returned[call.id] = Returned(tuple(_run(folder, run) for run in call.runs), races, error, odd, launches)
     return returned

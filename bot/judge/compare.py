@@ -16,14 +16,20 @@ def _label(key: tuple[str, str], known: Known) -> str:
     role, name = key
     if role != "output":
         return f"{role.replace('_', ' ')} {name}"
-    return f"output {known.probe.call.grads[int(name)].name[1:]}"
+    grads = known.probe.call.grads
+    return f"output {grads[int(name)].name[1:] if int(name) < len(grads) else name}"
 
 
-def _finite_fault(base: torch.Tensor, mine: torch.Tensor) -> bool:
-    """Infinities and NaN must be where the baseline has them; a finite number in their place is no fault."""
-    strange = ~torch.isfinite(mine)
+def _invented(base: torch.Tensor, mine: torch.Tensor, truth: torch.Tensor) -> bool:
+    """An infinity or NaN where neither the baseline has it nor the truth."""
     same = (torch.isnan(mine) & torch.isnan(base)) | (mine == base)
-    return bool((strange & ~same).any())
+    return bool((~torch.isfinite(mine) & torch.isfinite(truth) & ~same).any())
+
+
+def _swallowed(base: torch.Tensor, mine: torch.Tensor, truth: torch.Tensor) -> bool:
+    """A number where there is none: training is told by a NaN that it went wrong. An infinity that the baseline alone
+    has may be mended."""
+    return bool((torch.isfinite(mine) & ~torch.isfinite(truth) & ~torch.isfinite(base)).any())
 
 
 def _hide_strange(base: torch.Tensor, truth: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
@@ -78,13 +84,16 @@ class Case:
         """Neither memory that nobody wrote nor the order of the programs may show in the results."""
         if mine.races and not base.races:
             self._fault(known, mine.races[0])
+        for oddity in mine.oddities:
+            if oddity not in base.oddities:
+                self._fault(known, oddity)
+        if base.launches and not mine.launches:
+            self._fault(known, "none of its kernels was launched, so something else made the result")
         for key, found in mine.runs[0].items():
-            stable = _same(base, key)
-            if stable and any(found.raw != run[key].raw for run in mine.runs[1:]):
-                self._fault(
-                    known,
-                    f"{_label(key, known)} depends on uninitialised memory or on the order in which programs run",
-                )
+            if not _same(base, key) or all(found.raw == run[key].raw for run in mine.runs[1:]):
+                continue
+            said = "depends on uninitialised memory or on the order in which programs run"
+            self._fault(known, f"{_label(key, known)} {said if key[0] in RESULTS else 'was overwritten'}")
 
     def _tensor(self, known: Known, key: tuple[str, str], base: Found, mine: Found) -> None:
         label = _label(key, known)
@@ -102,8 +111,11 @@ class Case:
     def _values(self, known: Known, key: tuple[str, str], base: Found, mine: Found) -> None:
         label, truth = _label(key, known), known.truth[key]
         old, new = base.values(), mine.values()
-        if _finite_fault(old, new):
+        if _invented(old, new, truth):
             self._fault(known, f"{label} has an infinity or NaN where the untouched kernel has none")
+            return
+        if _swallowed(old, new, truth):
+            self._fault(known, f"{label} has a number where its inputs allow none")
             return
         self.entries.append(
             Entry(

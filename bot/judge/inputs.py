@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -17,6 +18,17 @@ DTYPES = {
     "bfloat16": torch.bfloat16,
     "int64": torch.int64,
 }
+HUGE = (1e4, 6e4)
+HUGE_SHARE = 0.25
+STRANGER = -7
+"""A label that is no class and never the ignored one."""
+ZEROS = 0.1
+"""This share of the weights."""
+LOSS_SCALE = 200.0
+"""Times what is usual: a sum over a row of gradients that go with their inputs is then beyond half precision, and the
+gradients themselves are not."""
+MATRICES = ("peaks", "huge", "strange")
+"""Kinds that say something about the rows of a matrix."""
 LARGEST = 200.0
 """Heavy tails are cut here: the square of more would overflow the sums that stock kernels keep in float16."""
 
@@ -50,30 +62,80 @@ def _tails(shape: tuple[int, ...], rng: torch.Generator) -> Any:
     return (_normal(shape, rng) / _normal(shape, rng).abs().clamp(min=1e-3)).clamp(-LARGEST, LARGEST)
 
 
+def _peaks(shape: tuple[int, ...], rng: torch.Generator) -> Any:
+    """One value far above all others, and far from the head of its row: whoever looks at the head alone overflows."""
+    values = _normal(shape, rng)
+    values[..., -1 - shape[-1] // 4] = LARGEST
+    return values
+
+
+def _huge(shape: tuple[int, ...], rng: torch.Generator) -> Any:
+    """Among usual values some as large as half precision has them."""
+    values = _normal(shape, rng)
+    large = torch.exp(torch.rand(shape, generator=rng, dtype=torch.float64) * math.log(HUGE[1] / HUGE[0])) * HUGE[0]
+    chosen = torch.rand(shape, generator=rng) < HUGE_SHARE
+    return torch.where(chosen, large * values.sign(), values)
+
+
+def _strange(shape: tuple[int, ...], rng: torch.Generator) -> Any:
+    """One NaN or infinity in a row: in the first three one of each, and none in the others."""
+    values = _normal(shape, rng)
+    rows = values.reshape(-1, shape[-1])
+    for row, odd in zip(rows, (math.nan, math.inf, -math.inf), strict=False):
+        row[int(torch.randint(0, shape[-1], (), generator=rng))] = odd
+    return rows.reshape(shape)
+
+
 _SPREAD = {
     "normal": _normal,
     "scaled_rows": _scaled_rows,
     "spikes": _spikes,
     "offset": _offset,
     "tails": _tails,
+    "peaks": _peaks,
+    "huge": _huge,
+    "strange": _strange,
+    "loss_scaled": _normal,
 }
+
+
+def _weight(shape: tuple[int, ...], rng: torch.Generator) -> Any:
+    """Some are exactly 0, as in a layer that was pruned: nobody may divide by them. The first is not."""
+    values = 1.0 + 0.3 * _normal(shape, rng)
+    values[1:][torch.rand(values[1:].shape, generator=rng) < ZEROS] = 0.0
+    return values
+
+
+def _with_a_nan(values: Any, rng: torch.Generator) -> Any:
+    values[0, int(torch.randint(0, values.shape[-1], (), generator=rng))] = math.nan
+    return values
 
 
 def _values(operand: Operand, spec: TensorSpec, kind: str, rng: torch.Generator) -> Any:
     if operand.fill == "weight":
-        return 1.0 + 0.3 * _normal(spec.shape, rng)
+        return _weight(spec.shape, rng)
+    if kind in MATRICES and len(spec.shape) < 2:
+        return _normal(spec.shape, rng)
     if operand.fill == "log_probability":
+        if kind == "strange":
+            return _with_a_nan(_normal(spec.shape, rng).log_softmax(dim=-1), rng)
         # Logits of several hundred would leave one class with all the probability and the rest with none.
         return _SPREAD[kind](spec.shape, rng).clamp(-20, 20).log_softmax(dim=-1)
     return _SPREAD[kind](spec.shape, rng)
 
 
-def _labels(spec: TensorSpec, ignored: Any, rng: torch.Generator) -> Any:
-    """About a third of the rows are ignored, and never all."""
-    labels = torch.randint(0, 1000, spec.shape, generator=rng)
-    labels[torch.rand(spec.shape, generator=rng) < 0.34] = int(ignored)
-    if labels.numel():
-        labels[0] = 1000
+def _labels(spec: TensorSpec, classes: int, ignored: int, rng: torch.Generator, *, strangers: bool) -> Any:
+    """Classes. About a third of the rows are ignored, the first never, and of two or more at least one. What is ignored
+    may be a class, but not the first. Of the rest some are negative, where the op takes any label but one to count."""
+    labels = torch.randint(0, max(1, classes), spec.shape, generator=rng)
+    labels[labels == ignored] = 0
+    if strangers:
+        labels[torch.rand(spec.shape, generator=rng) < 0.3] = STRANGER
+    first = labels[:1].clone()
+    labels[torch.rand(spec.shape, generator=rng) < 0.34] = ignored
+    if len(labels) > 1:
+        labels[int(torch.randint(1, len(labels), (), generator=rng))] = ignored
+    labels[:1] = first
     return labels
 
 
@@ -93,13 +155,26 @@ def fill(recipe: Recipe, probe: Probe) -> dict[str, torch.Tensor]:
         spec = argument.tensor
         if spec is None:
             continue
-        if operands[spec.name].fill == "labels":
-            filled[spec.name] = _labels(spec, probe.constants["ignore_index"], rng)
+        operand = operands[spec.name]
+        if operand.fill == "labels":
+            classes = dict(probe.shape.sizes)["cols"]
+            ignored = probe.constants["ignore_index"]
+            assert isinstance(ignored, int)
+            filled[spec.name] = _labels(spec, classes, ignored, rng, strangers=operand.strangers)
         else:
-            filled[spec.name] = _values(operands[spec.name], spec, probe.kind, rng).to(DTYPES[spec.dtype])
+            filled[spec.name] = _values(operand, spec, probe.kind, rng).to(DTYPES[spec.dtype])
     for spec in probe.call.grads:
-        filled[spec.name] = _gradient(spec, rng).to(DTYPES[spec.dtype])
+        gradient = _gradient(spec, rng)
+        if probe.kind == "loss_scaled":
+            gradient = _loss_scaled(gradient, filled)
+        filled[spec.name] = gradient.to(DTYPES[spec.dtype])
     return filled
+
+
+def _loss_scaled(gradient: Any, filled: dict[str, torch.Tensor]) -> Any:
+    """As under a loss that was scaled up for half precision, and going with an input, as it often does in training."""
+    alike = next((t for t in filled.values() if t.is_floating_point() and t.shape == gradient.shape), None)
+    return LOSS_SCALE * (gradient if alike is None else gradient + alike.double())
 
 
 def raw_bytes(tensor: torch.Tensor) -> bytes:

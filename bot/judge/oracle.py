@@ -42,5 +42,6 @@ def truth(recipe: Recipe, probe: Probe, filled: dict[str, torch.Tensor]) -> Trut
 
 def floor(filled: dict[str, torch.Tensor]) -> float:
     """Below this share of the largest input a result is the oracle's own noise: 1 + tanh(-20) is 0 in float64 too."""
-    largest = [float(v.double().abs().max()) for v in filled.values() if v.is_floating_point() and v.numel()]
+    finite = [v[v.isfinite()].double() for v in filled.values() if v.is_floating_point()]
+    largest = [float(v.abs().max()) for v in finite if v.numel()]
     return FAINT * max(largest, default=0.0)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from bot.worker.contract import Layout
+
 Plain = None | bool | int | float | str
 Constants = dict[str, Plain]
 Fill = Literal["signal", "weight", "log_probability", "labels"]
@@ -14,12 +16,14 @@ Fill = Literal["signal", "weight", "log_probability", "labels"]
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor argument. Its dimensions are names of sizes of the case."""
+    """A tensor argument. Its dimensions are names of sizes of the case; "1" is one."""
 
     name: str
     dims: tuple[str, ...]
     fill: Fill = "signal"
     grad: bool = True
+    strangers: bool = False
+    """Labels: whether some are no class without being ignored. Only where nobody looks up what they name."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,12 @@ class Recipe:
     """Operands read and outputs written by any forward pass, each once, however it is built."""
     backward_traffic: tuple[str, ...]
     """The same for the backward pass; `d` before a name is its gradient."""
+    stacks: bool = False
+    """Whether callers also hand over rows in several dimensions: batch, sequence, columns."""
+    layouts: tuple[Layout, ...] = ("dense",)
+    """How matrices may lie in memory when callers hand them over."""
+    optional: int = 0
+    """How many arguments at the end callers may leave out; `stock` has what they then are."""
 
     @property
     def operands(self) -> tuple[Operand, ...]:

@@ -23,7 +23,7 @@ RMS_ULPS = 0.1
 ROWS_FOR_RMS = 64
 """Below this the median of row errors of two equally good kernels differs by more than the rule allows, by chance
 alone."""
-GROSS = {"float32": 1e-3, "float16": 5e-2, "float64": 1e-6}
+GROSS = {"float32": 1e-3, "float16": 5e-2, "bfloat16": 1e-1, "float64": 1e-6}
 """An untouched kernel further off than this is not fit to be a yardstick."""
 
 
@@ -50,10 +50,13 @@ def _scale(truth: torch.Tensor, floor: float) -> torch.Tensor:
 
 
 def errors(found: torch.Tensor, truth: torch.Tensor, floor: float = 0.0) -> Errors:
-    """Where the found value is not finite the error is NaN, which no limit accepts."""
+    """Where the found value is not finite the error is NaN, which no limit accepts. Where the truth is not, there is
+    nothing to be near to, and no error."""
     if truth.numel() == 0:
         return Errors(torch.zeros(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64))
-    difference = _rows(found.double() - truth) / _scale(truth, floor)[:, None]
+    there = truth.isfinite()
+    truth, found = torch.where(there, truth, 0.0), torch.where(there, found.double(), 0.0)
+    difference = _rows(found - truth) / _scale(truth, floor)[:, None]
     return Errors(difference.abs().amax(dim=1), difference.square().mean(dim=1).sqrt())
 
 

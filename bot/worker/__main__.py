@@ -11,7 +11,7 @@ import json
 import sys
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from bot.worker.contract import (
     ANSWER,
@@ -30,32 +30,40 @@ from bot.worker.contract import (
     render,
     write_text,
 )
+from bot.worker.contract.gpu import GpuAnswer, GpuRequest
+
+Request = CheckRequest | CompileRequest | GpuRequest
+Answer = CheckAnswer | CompileAnswer | GpuAnswer
+_REQUESTS: dict[str, Any] = {"check": CheckRequest, "compile": CompileRequest, "gpu": GpuRequest}
 
 
-def _request(folder: Path) -> CheckRequest | CompileRequest:
+def _request(folder: Path) -> Request:
     text = read_bytes(folder / REQUEST, MAX_MANIFEST)
-    kind = json.loads(text).get("job")
-    return parse(CheckRequest, text) if kind == "check" else parse(CompileRequest, text)
+    kind = _REQUESTS.get(str(json.loads(text).get("job")), CompileRequest)
+    return cast(Request, parse(kind, text))
 
 
-def _refused(request: CheckRequest | CompileRequest, kind: str, error: BaseException) -> CheckAnswer | CompileAnswer:
+def _refused(request: Request, kind: str, error: BaseException) -> Answer:
     last = traceback.extract_tb(error.__traceback__)[-1:]
     where = f" ({Path(last[0].filename).name}:{last[0].lineno})" if last else ""
     refusal = Refusal(kind, clip(f"{type(error).__name__}: {error}{where}"))
     if isinstance(request, CheckRequest):
         return CheckAnswer((), refusal=refusal)
+    if isinstance(request, GpuRequest):
+        return GpuAnswer((), (), refusal=refusal)
     return CompileAnswer((), (), (), refusal=refusal)
 
 
 def _check(request: CheckRequest, inputs: Path, outputs: Path) -> Any:
-    from bot.worker import checking, device, interpreter
+    from bot.worker import checking, device, interpreter, manners
     from bot.worker.contract.arches import ARCHES
     from bot.worker.loading import load_op
 
     device.install(ARCHES[request.arch], checking.PROCESSORS)
     books = interpreter.install()
+    switches = manners.switches()
     op = load_op(request.subject)
-    return lambda: checking.check(op, books, request, inputs, outputs)
+    return lambda: checking.check(op, books, request, inputs, outputs, switches)
 
 
 def _compile(request: CompileRequest) -> Any:
@@ -72,7 +80,25 @@ def _compile(request: CompileRequest) -> Any:
     return lambda: compiling.compile_job(op, recorder, driver, request)
 
 
-def _carry_out(request: CheckRequest | CompileRequest, inputs: Path, outputs: Path) -> tuple[Any, int]:
+def _gpu(request: GpuRequest, inputs: Path, outputs: Path) -> Any:
+    import torch
+
+    from bot.worker import gpu_job, manners
+    from bot.worker.loading import load_op
+
+    torch.cuda.init()
+    switches = manners.switches()
+    op = load_op(request.subject)
+    return lambda: gpu_job.gpu_job(op, request, inputs, outputs, switches)
+
+
+def _job(request: Request, inputs: Path, outputs: Path) -> Any:
+    if isinstance(request, CheckRequest):
+        return _check(request, inputs, outputs)
+    return _gpu(request, inputs, outputs) if isinstance(request, GpuRequest) else _compile(request)
+
+
+def _carry_out(request: Request, inputs: Path, outputs: Path) -> tuple[Any, int]:
     """(answer, exit code). Variant code may raise anything at all; only what it raises here is told as its fault."""
     import torch
 
@@ -81,7 +107,7 @@ def _carry_out(request: CheckRequest | CompileRequest, inputs: Path, outputs: Pa
     torch.set_num_threads(1)
     try:
         try:
-            job = _check(request, inputs, outputs) if isinstance(request, CheckRequest) else _compile(request)
+            job = _job(request, inputs, outputs)
         except MemoryError:
             raise
         except NotTheVariant as error:
@@ -103,6 +129,10 @@ def _carry_out(request: CheckRequest | CompileRequest, inputs: Path, outputs: Pa
 
 
 def main(arguments: list[str]) -> int:
+    if arguments[0] == "--nursery":
+        from bot.worker import nursery
+
+        return nursery.main(arguments[1:], main)
     inputs, outputs = (Path(argument) for argument in arguments)
     try:
         request = _request(inputs)

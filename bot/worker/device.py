@@ -69,6 +69,22 @@ class _NoDevice(contextlib.AbstractContextManager[None]):
         return None
 
 
+class _Stream:
+    """The only stream there is. A class, as annotations say `torch.cuda.Stream | None`."""
+
+    cuda_stream = 0
+    device = CUDA
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        return None
+
+    def synchronize(self) -> None:
+        return None
+
+    def wait_stream(self, other: Any) -> None:
+        return None
+
+
 def _properties(arch: Arch, processors: int) -> SimpleNamespace:
     major, minor = arch.capability
     return SimpleNamespace(
@@ -92,7 +108,7 @@ def _properties(arch: Arch, processors: int) -> SimpleNamespace:
 
 def _answers(arch: Arch, processors: int) -> dict[str, Any]:
     properties = _properties(arch, processors)
-    stream = SimpleNamespace(cuda_stream=0, synchronize=lambda: None, wait_stream=lambda other: None, device=CUDA)
+    stream = _Stream()
     return {
         "is_available": lambda: True,
         "init": lambda: None,
@@ -105,7 +121,7 @@ def _answers(arch: Arch, processors: int) -> dict[str, Any]:
         "stream": _NoDevice,
         "current_stream": lambda device=None: stream,
         "default_stream": lambda device=None: stream,
-        "Stream": lambda *args, **kwargs: stream,
+        "Stream": _Stream,
         "synchronize": lambda device=None: None,
         "empty_cache": lambda: None,
         "get_device_properties": lambda device=None: properties,
@@ -127,7 +143,8 @@ class StubDriver:
         self._target = GPUTarget
         self._seen: list[str] = []
         self.aim(arch)
-        self.utils = SimpleNamespace(get_device_properties=lambda device: self._device_properties(processors))
+        self.processors = processors
+        self.utils = SimpleNamespace(get_device_properties=lambda device: self._device_properties(self.processors))
 
     def aim(self, arch: Arch) -> None:
         self.arch = arch
@@ -184,6 +201,15 @@ def first_configuration() -> None:
         return self.fn.run(*args, **kwargs, **config.all_kwargs())
 
     Autotuner.run = run
+
+
+def resize(processors: int) -> None:
+    """The chip has another number of multiprocessors from now on, whoever is asked."""
+    from triton.runtime.driver import driver
+
+    driver.active.processors = processors
+    properties = torch.cuda.get_device_properties()
+    properties.multi_processor_count = properties.gpu_eu_count = processors
 
 
 def install(arch: Arch, processors: int) -> StubDriver:

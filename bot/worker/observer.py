@@ -40,6 +40,15 @@ def _moved(name: str, arguments: list[torch.Tensor], results: list[torch.Tensor]
     return sum(written.values()) + sum(read.values())
 
 
+def spoil(tensor: torch.Tensor, poison: tuple[float, int]) -> None:
+    """Fill memory that nobody wrote, so that whoever reads it is found out."""
+    floating, whole = poison
+    if tensor.is_floating_point() or tensor.is_complex():
+        tensor.fill_(floating)
+    else:
+        tensor.fill_(whole % 2 if tensor.dtype is torch.bool else whole)
+
+
 class Observer(TorchDispatchMode):  # type: ignore[misc]
     """Active around a pass. `look_away` is for launches, which have books of their own."""
 
@@ -112,11 +121,6 @@ class Observer(TorchDispatchMode):  # type: ignore[misc]
         return result
 
     def _spoil(self, results: list[torch.Tensor]) -> None:
-        if self.poison is None:
-            return
-        floating, whole = self.poison
-        for tensor in results:
-            if tensor.is_floating_point() or tensor.is_complex():
-                tensor.fill_(floating)
-            else:
-                tensor.fill_(whole % 2 if tensor.dtype is torch.bool else whole)
+        if self.poison is not None:
+            for tensor in results:
+                spoil(tensor, self.poison)

@@ -26,6 +26,8 @@ DTYPES = {
     "bool": torch.bool,
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
+GAP = 3
+"""Elements between two rows of a padded tensor."""
 
 
 @dataclass
@@ -35,6 +37,8 @@ class Materials:
     arguments: list[Any]
     tensors: dict[str, torch.Tensor]
     grads: list[torch.Tensor]
+    keep_graph: bool = False
+    """Whether there may be a second backward pass."""
 
 
 @dataclass
@@ -47,7 +51,22 @@ def _from_blob(spec: TensorSpec, blob: bytearray, start: int) -> torch.Tensor:
     if spec.nbytes == 0:
         return torch.empty(spec.shape, dtype=DTYPES[spec.dtype])
     raw = torch.frombuffer(blob, dtype=DTYPES[spec.dtype], count=spec.nbytes // _item(spec), offset=start)
-    return raw.reshape(spec.shape).clone()
+    return _laid_out(raw.reshape(spec.shape), spec.layout)
+
+
+def _laid_out(dense: torch.Tensor, layout: str) -> torch.Tensor:
+    """A copy in memory of its own. What lies in a gap is nobody's to read."""
+    if layout == "transposed":
+        return dense.transpose(-1, -2).clone(memory_format=torch.contiguous_format).transpose(-1, -2)
+    if layout == "padded":
+        wide = torch.full((*dense.shape[:-1], dense.shape[-1] + GAP), float("nan"), dtype=dense.dtype)
+        wide[..., : dense.shape[-1]] = dense
+        return wide[..., : dense.shape[-1]]
+    if layout == "sliced" and dense.dim() > 2:
+        longer = torch.full((*dense.shape[:-2], dense.shape[-2] + 1, dense.shape[-1]), float("nan"), dtype=dense.dtype)
+        longer[..., :-1, :] = dense
+        return longer[..., :-1, :]
+    return dense.clone()
 
 
 def _item(spec: TensorSpec) -> int:
@@ -72,12 +91,12 @@ def materials(call: Call, home: str, blob: bytes | None) -> Materials:
     return Materials(arguments, {s.name: made[s.name] for s in specs}, grads)
 
 
-def _forward(op: Any, stuff: Materials) -> list[Any]:
+def forward(op: Any, stuff: Materials) -> list[Any]:
     result = op.apply(*stuff.arguments)
     return list(result) if isinstance(result, tuple) else [result]
 
 
-def _backward(outputs: list[Any], stuff: Materials) -> list[tuple[str, Any]]:
+def backward(outputs: list[Any], stuff: Materials) -> list[tuple[str, Any]]:
     """torch.autograd.grad, without the part that is overridable: that would switch PretendCuda off for the backward."""
     leaves = [(name, tensor) for name, tensor in stuff.tensors.items() if tensor.requires_grad]
     roots = tuple(o for o in outputs if isinstance(o, torch.Tensor) and o.requires_grad)
@@ -87,7 +106,7 @@ def _backward(outputs: list[Any], stuff: Materials) -> list[tuple[str, Any]]:
             raise ValueError(f"an output has shape {list(root.shape)}, expected {list(grad.shape)}")
     engine = torch.autograd.Variable._execution_engine
     found = engine.run_backward(
-        roots, grads, False, False, tuple(tensor for _, tensor in leaves), True, accumulate_grad=False
+        roots, grads, stuff.keep_graph, False, tuple(tensor for _, tensor in leaves), True, accumulate_grad=False
     )
     return [(name, gradient) for (name, _), gradient in zip(leaves, found, strict=True)]
 
@@ -108,9 +127,9 @@ def run_pass(op: Any, call: Call, stuff: Materials, home: str, observer: Observe
     observer.inputs([tensor for tensor in stuff.tensors.values() if id(tensor) not in waiting])
     with PretendCuda(home), observer:
         with _scored(call.direction != "backward", observer, begin):
-            outputs = _forward(op, stuff)
-            gradients = _backward(outputs, stuff) if call.direction == "full" else []
+            outputs = forward(op, stuff)
+            gradients = backward(outputs, stuff) if call.direction == "full" else []
         if call.direction == "backward":
             with _scored(True, observer, begin):
-                gradients = _backward(outputs, stuff)
+                gradients = backward(outputs, stuff)
     return Outcome(outputs, gradients)

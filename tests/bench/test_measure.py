@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.bench.measure import Bench, Deadlines, open_static_bench
+from bot.bench.checks import Checked
+from bot.bench.measure import Bench, Deadlines, StaticBench, open_static_bench
 from bot.bench.sandbox import LIMITS_ONLY, Sandbox
 from bot.errors import OperatorError
 from bot.model.measurement import Measurement, Setting
@@ -26,7 +27,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def bench(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def bench(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StaticBench]:
     """The weaker fence: the stronger one is what the contract test runs under where it works."""
     scratch = tmp_path_factory.mktemp("scratch")
     opened = open_static_bench(
@@ -37,16 +38,24 @@ def bench(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Benc
     opened.close()
 
 
-def failing(found: Measurement) -> dict[str, str]:
-    return {row.case: row.detail for row in found.checks if not row.passed}
+def failing(found: Measurement | Checked) -> dict[str, str]:
+    rows = found.checks if isinstance(found, Measurement) else found.rows
+    return {row.case: row.detail for row in rows if not row.passed}
 
 
-def test_the_first_variant_brings_the_baseline_along(bench: Bench) -> None:
-    """A resumed job never measured v0; a right variant that rounds elsewhere passes all the same."""
-    other = tiny.changed(
+@pytest.fixture(scope="module")
+def found(bench: Bench) -> Measurement:
+    """A right variant that rounds elsewhere and makes a needless copy of its input."""
+    (other,) = tiny.changed(
         "e = tl.exp(x - tl.max(x, axis=0))", "e = tl.exp2((x - tl.max(x, axis=0)) * 1.4426950408889634)"
     )
-    found = bench.measure(other, passports=False)
+    kept, copied = "        x = x.contiguous()\n", "        x = x.contiguous().clone()\n"
+    assert kept in other.text
+    return bench.measure(tiny.files(other.text.replace(kept, copied)), passports=False)
+
+
+def test_the_first_variant_brings_the_baseline_along(found: Measurement) -> None:
+    """A resumed job never measured v0; a right variant that rounds elsewhere passes all the same."""
     assert found.fault is None
     assert failing(found) == {}
     assert found.runner.sandbox == "process limits only"
@@ -58,11 +67,8 @@ def test_the_first_variant_brings_the_baseline_along(bench: Bench) -> None:
     assert all(margin is not None and margin <= 1 for margin in margins)
 
 
-def test_what_a_pass_moves_and_takes_is_in_its_case(bench: Bench) -> None:
+def test_what_a_pass_moves_and_takes_is_in_its_case(found: Measurement) -> None:
     """A needless copy of the input costs once more its traffic and once more its memory."""
-    copied = tiny.changed("        x = x.contiguous()\n", "        x = x.clone()\n")
-    found = bench.measure(copied, passports=False)
-    assert failing(found) == {}
     forward, backward = found.cases
     tensor = 512 * 2048 * 2
     assert (forward.minimum_bytes, backward.minimum_bytes) == (2 * tensor, 3 * tensor)
@@ -74,14 +80,14 @@ def test_what_a_pass_moves_and_takes_is_in_its_case(bench: Bench) -> None:
     assert ("BLOCK_SIZE", "2048") in forward.launches[0].constants
 
 
-def test_each_pass_is_told_what_is_wrong_with_it(bench: Bench) -> None:
+def test_each_pass_is_told_what_is_wrong_with_it(bench: StaticBench) -> None:
     (op,) = tiny.changed(
         "mask=mask)\n\n\n@triton.jit\ndef _softmax_b", "mask=cols * 2 < n_cols)\n\n\n@triton.jit\ndef _softmax_b"
     )
     text = op.text.replace(
         "dx = y * (dy - tl.sum(y * dy, axis=0))", "dx = (y * (dy - tl.sum(y * dy, axis=0))).to(tl.float16)"
     )
-    found = bench.measure(tiny.files(text), passports=False)
+    found = bench.check(tiny.files(text))
     assert found.fault is None
     details = failing(found)
     # Half of the output is never written: NaN in the first run, other rubbish in the second.
@@ -93,8 +99,8 @@ def test_each_pass_is_told_what_is_wrong_with_it(bench: Bench) -> None:
     assert "gradient x" in details["backward-7x100-float32"]
 
 
-def test_an_address_outside_of_the_tensors_is_a_fault(bench: Bench) -> None:
-    found = bench.measure(tiny.changed("mask=mask, other=-float(", "mask=cols >= 0, other=-float("), passports=False)
+def test_an_address_outside_of_the_tensors_is_a_fault(bench: StaticBench) -> None:
+    found = bench.check(tiny.changed("mask=mask, other=-float(", "mask=cols >= 0, other=-float("))
     assert found.fault is not None
     assert found.fault.kind == "memory"
     assert "_softmax_forward_kernel reads" in found.fault.detail
@@ -159,10 +165,10 @@ def test_a_broken_v0_is_a_fault_of_its_own_and_no_yardstick(tmp_path: Path) -> N
     root, base = broken_tree(tmp_path)
     opened = open_static_bench(root, tiny.SITE, tiny.SUITE, "sm_90", sys.executable, tmp_path / "scratch")
     try:
-        own = opened.measure(base, passports=False)
+        own = opened.check(base)
         assert own.fault is not None and own.fault.kind == "import_failed"
         with pytest.raises(OperatorError, match="the untouched softmax does not run here: import_failed"):
-            opened.measure(tiny.files(), passports=False)
+            opened.check(tiny.files())
     finally:
         opened.close()
     assert list((tmp_path / "scratch").iterdir()) == []

@@ -69,7 +69,7 @@ def test_another_order_of_summation_passes(known: list[Known], tmp_path: Path) -
     [
         lambda y: y * 1.0001,
         lambda y: y.half().float(),
-        lambda y: torch.cat([y[..., :-1], torch.zeros_like(y[..., -1:])], -1),
+        lambda y: torch.cat([y[..., :-1], 0 * y[..., -1:]], -1),
         lambda y: y + 1e-5,
     ],
     ids=["scaled", "half precision", "no last column", "shifted"],
@@ -189,6 +189,12 @@ def test_a_grossly_wrong_untouched_kernel_is_no_yardstick(known: list[Known], tm
     found = rows(lame, returned, baseline=True)
     assert [row.passed for row in found] == [False, False]
     assert "typically further than" in found[0].detail
+
+
+def test_a_number_in_place_of_a_nan_is_told(known: list[Known], tmp_path: Path) -> None:
+    row = judged(known, tmp_path, altered(lambda y: y.nan_to_num(0.0)))[FORWARD]
+    assert not row.passed
+    assert "has a number where its inputs allow none (values: strange)" in row.detail
 
 
 def test_infinities_of_the_untouched_kernel_may_be_mended(known: list[Known], tmp_path: Path) -> None:

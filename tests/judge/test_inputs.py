@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bot.judge.inputs import fill, to_blob
+from bot.judge.inputs import HUGE, LARGEST, STRANGER, fill, to_blob
 from bot.judge.plan import KINDS, Probe, probes_of
 from bot.judge.recipes import RECIPES
 from bot.worker.contract import Shape, offsets
@@ -29,7 +29,8 @@ def test_every_tensor_has_its_type_and_shape_and_is_finite(kernel: str) -> None:
             tensor = filled[spec.name]
             assert tuple(tensor.shape) == spec.shape
             assert str(tensor.dtype) == f"torch.{spec.dtype}"
-            assert torch.isfinite(tensor.double()).all()
+            strange = probe.kind == "strange" and spec.name not in {grad.name for grad in probe.call.grads}
+            assert strange or torch.isfinite(tensor.double()).all()
 
 
 def test_the_same_seed_draws_the_same_values() -> None:
@@ -66,6 +67,39 @@ def test_each_kind_is_what_it_says() -> None:
     assert tails.abs().max() > 20
 
 
+def test_each_extreme_is_what_it_says() -> None:
+    peaks = of_kind("softmax", "peaks")["x"]
+    assert (peaks.argmax(dim=1) == 191).all() and (peaks.amax(dim=1) == LARGEST).all()
+    huge = of_kind("softmax", "huge")["x"].abs()
+    assert HUGE[0] < huge.amax() <= HUGE[1]
+    assert 0 < (huge > HUGE[0] / 2).double().mean() < 0.5
+    strange = of_kind("softmax", "strange")["x"]
+    assert strange[0].isnan().sum() == 1 and strange[1].isposinf().sum() == 1 and strange[2].isneginf().sum() == 1
+    assert strange[3:].isfinite().all()
+
+
+def test_a_scaled_loss_goes_with_the_input_beyond_the_sums_of_half_precision() -> None:
+    checks = (Shape("half", "backward", (("rows", 2), ("cols", 2049)), "float16"),)
+    recipe = RECIPES["softmax"]
+    filled = fill(recipe, next(p for p in probes_of(recipe, checks, 3) if p.kind == "loss_scaled"))
+    assert filled["dy"].isfinite().all()
+    assert ((filled["x"].double() * filled["dy"].double()).sum(dim=1) > 65504).all()
+
+
+def test_some_weights_are_zero_and_never_the_first() -> None:
+    weights = of_kind("rms_norm", "normal")["W"]
+    assert (weights == 0).any() and weights[0] != 0
+
+
+def test_labels_that_are_no_class_are_met_only_where_nobody_looks_them_up() -> None:
+    checks = (Shape("full", "full", (("rows", 40), ("cols", 4)), "float32"),)
+    for kernel, met in (("jsd", {True}), ("cross_entropy", {False})):
+        recipe = RECIPES[kernel]
+        filled = [fill(recipe, probe) for probe in probes_of(recipe, checks, 3)]
+        labels = [tensor for one in filled for name, tensor in one.items() if name in ("target", "shift_labels")]
+        assert {bool((each == STRANGER).any()) for each in labels if each.dtype == torch.int64} == met
+
+
 def test_log_probabilities_sum_to_one() -> None:
     filled = of_kind("jsd", "tails")
     torch.testing.assert_close(
@@ -86,6 +120,16 @@ def test_labels_leave_some_rows_out_and_never_all() -> None:
         counted = (labels != probe.constants["ignore_index"]).sum()
         assert counted > 0
         assert len(labels) == 1 or counted < len(labels)
+        assert labels[0] != probe.constants["ignore_index"]
+
+
+def test_labels_are_classes() -> None:
+    recipe = RECIPES["cross_entropy"]
+    checks = (Shape("full", "full", (("rows", 40), ("cols", 4)), "float32"),)
+    for probe in probes_of(recipe, checks, 3):
+        labels = fill(recipe, probe)["target"]
+        assert set(labels.tolist()) <= {0, 1, 2, 3, probe.constants["ignore_index"]}
+        assert len(set(labels.tolist())) > 3
 
 
 def test_a_blob_holds_the_tensors_where_the_contract_says() -> None:

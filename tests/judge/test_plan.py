@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from bot.judge.plan import KINDS, NOT_BF16, minimum_bytes, plan, probes_of
+from bot.judge.plan import EXTREMES, KINDS, NOT_BF16, ROWS_OF_A_TYPE, minimum_bytes, plan, probes_of
 from bot.judge.recipes import RECIPES
-from bot.worker.contract import Shape
+from bot.judge.tolerance import ROWS_FOR_RMS
+from bot.worker.contract import Shape, TensorSpec
 
 KIB = 1024
 
@@ -76,9 +79,62 @@ def test_small_checks_meet_all_kinds_and_all_modes() -> None:
     recipe = RECIPES["rms_norm"]
     checks = tuple(shape("backward", rows, 16) for rows in (1, 2, 3, 4, 5, 6))
     probes = probes_of(recipe, checks, seed=1)
-    assert {probe.kind for probe in probes} == set(KINDS)
+    assert {probe.kind for probe in probes} == {*KINDS, "peaks", "huge", "strange"}
     seen = {(p.constants["casting_mode"], p.constants["in_place"], "W" in p.constants) for p in probes}
-    assert len(seen) == len(recipe.modes)
+    drawn = [mode(random.Random(1)) for mode in recipe.modes]
+    assert {(c["casting_mode"], c["in_place"], "W" in c) for c in drawn} <= seen
+
+
+def specs(kernel: str, checks: tuple[Shape, ...], name: str) -> list[TensorSpec]:
+    return [spec for p in probes_of(RECIPES[kernel], checks, seed=1) for spec in p.call.tensors if spec.name == name]
+
+
+def test_matrices_lie_in_memory_in_every_way_that_callers_have_them() -> None:
+    checks = tuple(shape("backward", rows, 16) for rows in (2, 3, 4, 5))
+    for name in ("x", "dy"):
+        assert {spec.layout for spec in specs("softmax", checks, name)} == {"dense", "padded", "transposed", "sliced"}
+    assert {spec.layout for spec in specs("rms_norm", checks, "W")} == {"dense"}
+    assert {spec.layout for spec in specs("jsd", checks, "dloss")} == {"dense"}
+
+
+def test_rows_are_stacked_where_the_op_takes_them_so() -> None:
+    checks = (shape("forward", 12, 16), shape("forward", 6, 16))
+    assert {spec.shape for spec in specs("softmax", checks, "x")} == {(12, 16), (6, 16), (3, 2, 16)}
+    assert {spec.shape for spec in specs("jsd", checks, "_input")} == {(12, 16), (6, 16)}
+
+
+def test_some_calls_leave_out_what_has_a_default_and_mean_the_default() -> None:
+    checks = tuple(shape("forward", rows, 16) for rows in (2, 3, 4, 5))
+    recipe = RECIPES["rms_norm"]
+    brief = [p for p in probes_of(recipe, checks, seed=1) if len(p.call.arguments) == 3]
+    assert brief
+    for probe in brief:
+        assert [a.name for a in probe.call.arguments] == ["X", "W", "eps"]
+        left_out = {a.name for a in recipe.arguments} - {"X", "W", "eps"}
+        assert {name: probe.constants[name] for name in left_out} == {name: recipe.stock[name] for name in left_out}
+        assert probe.constants["eps"] != recipe.stock["eps"]
+
+
+def test_a_type_that_is_rare_gets_enough_rows_to_tell_its_typical_error() -> None:
+    checks = (*(shape("forward", 16, 8) for _ in range(6)), shape("forward", 16, 8, "float16"))
+    probes = probes_of(RECIPES["softmax"], checks, seed=1)[: -len(EXTREMES)]
+    halves = [p for p in probes if p.shape.dtype == "float16"]
+    assert sum(dict(p.shape.sizes)["rows"] for p in halves) >= ROWS_OF_A_TYPE == ROWS_FOR_RMS
+
+
+def test_extremes_are_met_where_they_show() -> None:
+    checks = (shape("forward", 3, 1000), shape("forward", 1, 5000), shape("forward", 500, 9000))
+    probes = probes_of(RECIPES["softmax"], (*checks, shape("forward", 2, 3000, "float16")), seed=1)
+    met = [(p.kind, p.shape.id) for p in probes[-6:]]
+    assert met == [
+        ("tails", checks[1].id),
+        ("peaks", checks[1].id),
+        ("huge", checks[0].id),
+        ("strange", checks[0].id),
+        ("offset", "forward-2x3000-float16"),
+        ("loss_scaled", "forward-2x3000-float16"),
+    ]
+    assert all(p.call.turns == 1 for p in probes[-6:])
 
 
 def test_many_rows_get_one_set_of_values_each() -> None:

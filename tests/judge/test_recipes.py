@@ -100,3 +100,62 @@ def test_traffic_names_operands_outputs_and_their_gradients(kernel: str) -> None
     known = {operand.name for operand in recipe.operands} | {output.name for output in recipe.outputs}
     for name in (*recipe.forward_traffic, *recipe.backward_traffic):
         assert name in known or name.removeprefix("d") in known
+
+
+@pytest.mark.parametrize("beta", [True, False])
+def test_dyt_is_a_scaled_tanh(beta: bool) -> None:
+    found = {**tensors("x"), "alpha": torch.tensor([0.7], dtype=torch.float64), "gamma": torch.linspace(0.5, 1.5, 6)}
+    shift = {"beta": torch.linspace(-1, 1, 6)} if beta else {}
+    (y,) = RECIPES["dyt"].reference({**found, **shift}, {})
+    expected = found["gamma"] * torch.tanh(0.7 * found["x"])
+    torch.testing.assert_close(y, expected + shift["beta"] if beta else expected)
+
+
+TARGET = torch.tensor([2, -1, 0, 5])
+
+
+def cross_entropy(changes: dict[str, object], **more: torch.Tensor) -> torch.Tensor:
+    recipe = RECIPES["cross_entropy"]
+    constants = {**recipe.stock, "ignore_index": -1, **changes}
+    (loss,) = recipe.reference({**tensors("_input"), "target": TARGET, **more}, constants)  # type: ignore[arg-type]
+    return loss
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_cross_entropy_is_torchs(reduction: str, smoothing: float, weighted: bool) -> None:
+    weight = torch.linspace(0.5, 1.5, 6, dtype=torch.float64)
+    found = cross_entropy(
+        {"reduction": reduction, "label_smoothing": smoothing}, **({"weight": weight} if weighted else {})
+    )
+    expected = torch.nn.functional.cross_entropy(
+        tensors("_input")["_input"],
+        TARGET,
+        weight if weighted else None,
+        ignore_index=-1,
+        reduction=reduction,
+        label_smoothing=smoothing,
+    )
+    torch.testing.assert_close(found, expected)
+
+
+def test_cross_entropy_caps_its_logits() -> None:
+    capped = 2.0 * torch.tanh(tensors("_input")["_input"] / 2.0)
+    expected = torch.nn.functional.cross_entropy(capped, TARGET, ignore_index=-1)
+    torch.testing.assert_close(cross_entropy({"softcap": 2.0}), expected)
+
+
+def test_cross_entropy_adds_the_square_of_the_log_of_the_sum_over_the_rows_that_count() -> None:
+    lse = tensors("_input")["_input"].logsumexp(-1)[[0, 2, 3]]
+    more = cross_entropy({"lse_square_scale": 0.1}) - cross_entropy({})
+    torch.testing.assert_close(more, 0.1 * lse.square().mean())
+    summed = cross_entropy({"lse_square_scale": 0.1, "reduction": "sum"}) - cross_entropy({"reduction": "sum"})
+    torch.testing.assert_close(summed, 0.1 * lse.square().sum())
+
+
+@pytest.mark.parametrize("kernel", sorted(RECIPES))
+def test_arguments_that_may_be_left_out_are_at_the_end_and_have_a_value(kernel: str) -> None:
+    recipe = RECIPES[kernel]
+    assert recipe.optional < len(recipe.arguments)
+    assert {a.name for a in recipe.arguments[len(recipe.arguments) - recipe.optional :]} <= set(recipe.stock)

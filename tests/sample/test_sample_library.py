@@ -149,6 +149,24 @@ PLANTED = {
 (A mask one too long is caught as well, but it writes past the end of a tensor and may take pytest down with it.)"""
 
 
+EARLY = """import pytest
+
+failed = set()
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    report = yield
+    if report.failed:
+        failed.add(item.path)
+    return report
+
+def pytest_runtest_setup(item):
+    if item.path in failed:
+        pytest.skip("its file has failed already")
+"""
+"""A plugin: one failure of a file is all that is asked for, and the interpreter takes a quarter of a minute for all."""
+
+
 def failures(output: str, kernel: str) -> list[str]:
     return re.findall(rf"^FAILED test/transformers/test_{kernel}\.py::(.*)$", output, re.MULTILINE)
 
@@ -163,7 +181,8 @@ def test_a_bug_planted_in_each_kernel_is_caught_by_that_kernels_tests(where: str
         file.write_text(source.replace(right, wrong))
 
     # One run for the four of them: three of its four seconds are the start of torch.
-    done = pytest_of_sample(copy, "--tb=no", "-rf")
+    (copy / "early.py").write_text(EARLY)
+    done = pytest_of_sample(copy, "--tb=no", "-rf", "-p", "early")
     assert done.returncode == 1, done.stdout + done.stderr
     for kernel in KERNELS:
         assert any("AssertionError" in line for line in failures(done.stdout, kernel)), done.stdout

@@ -169,7 +169,7 @@ def test_what_a_kernel_must_say(key: str) -> None:
         ('"lib"', '"src"', "source_root and then module"),
         ('"mine.norms.rms"', '"mine.norms.rms; import os"', "module"),
         ('"tests/test_rms.py"', '"../test_rms.py"', "test"),
-        ("rms_norm]", "my_norm]", "there are recipes for geglu, jsd, rms_norm, softmax"),
+        ("rms_norm]", "my_norm]", "there are recipes for cross_entropy, dyt, geglu, jsd, rms_norm, softmax"),
         ("rms_norm]", "'../x']", "target.kernels"),
     ],
 )

@@ -17,7 +17,7 @@ def cells(case: Case) -> int:
 
 
 def test_every_recipe_has_a_suite_and_every_suite_a_recipe() -> None:
-    assert sorted(RECIPES) == KERNELS
+    assert sorted(set(RECIPES) - {"calibration"}) == KERNELS, "calibration is no kernel of a target"
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -26,7 +26,7 @@ def test_cases_are_in_the_recipes_words(kernel: str, name: str) -> None:
     recipe = RECIPES[kernel]
     things = (*recipe.operands, *recipe.outputs)
     names = {thing.name for thing in things} | {f"d{thing.name}" for thing in things}
-    sizes = {dim for thing in things for dim in thing.dims}
+    sizes = {dim for thing in things for dim in thing.dims} - {"1"}
     suite = suite_of(kernel, name)  # type: ignore[arg-type]
     assert suite.name == name
     for case in (*suite.cases, *suite.checks):
@@ -63,9 +63,10 @@ def test_checks_stand_on_both_sides_of_every_edge(kernel: str) -> None:
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_checks_are_small_enough_for_the_interpreter(kernel: str) -> None:
     checks = suite_of(kernel).checks
-    assert max(cells(case) for case in checks) <= 20_000
-    assert max(case.size("rows") for case in checks) <= 16
-    assert sum(case.size("cols") > 1000 for case in checks) == 2, "one wide case a pass"
+    assert max(cells(case) for case in checks) <= 132_000
+    assert sum(case.size("rows") > 16 for case in checks) <= 1, "one tall case"
+    assert all(case.size("rows") * case.size("cols") < 1100 for case in checks if case.size("rows") > 16)
+    assert sum(case.size("cols") > 1000 for case in checks) == 4, "one wide case a pass and type"
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -74,5 +75,7 @@ def test_a_dry_run_of_a_scored_case_fits_in_a_gigabyte(kernel: str) -> None:
     recipe = RECIPES[kernel]
     for case in suite_of(kernel).cases:
         tensors = [thing.dims for thing in (*recipe.operands, *recipe.outputs)]
-        held = sum(2 * 2 * math.prod(case.size(dim) for dim in dims) for dims in tensors) + 4 * cells(case)
+        held = sum(2 * 2 * math.prod(case.size(dim) for dim in dims if dim != "1") for dims in tensors) + 4 * cells(
+            case
+        )
         assert held < GIGABYTE, case.id

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from bot.judge.recipe import Recipe
-from bot.judge.recipes import geglu, jsd, rms_norm, softmax
+from bot.judge.recipes import calibration, cross_entropy, dyt, geglu, jsd, rms_norm, softmax
 
 RECIPES: dict[str, Recipe] = {
+    "calibration": calibration.RECIPE,
+    "cross_entropy": cross_entropy.RECIPE,
+    "dyt": dyt.RECIPE,
     "geglu": geglu.RECIPE,
     "jsd": jsd.RECIPE,
     "rms_norm": rms_norm.RECIPE,

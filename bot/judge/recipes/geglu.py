@@ -23,4 +23,6 @@ RECIPE = Recipe(
     reference=reference,
     forward_traffic=("a", "b", "c"),
     backward_traffic=("dc", "a", "b", "da", "db"),
+    stacks=True,
+    layouts=("dense", "padded", "transposed"),
 )

@@ -28,12 +28,17 @@ def reference(tensors: Mapping[str, Any], constants: Constants) -> tuple[Any, ..
     return ((loss * counts[:, None]).sum() / counts.sum().clamp(min=1),)
 
 
+def _beta(rng: random.Random) -> float:
+    """As often close to an end, where it is easily taken for that."""
+    return rng.choice((round(rng.uniform(0.1, 0.9), 3), 0.01, round(rng.uniform(0.1, 0.9), 3), 0.99))
+
+
 def _between(rng: random.Random) -> Constants:
-    return {"shift_labels": None, "beta": round(rng.uniform(0.1, 0.9), 3), "ignore_index": -100}
+    return {"shift_labels": None, "beta": _beta(rng), "ignore_index": -100}
 
 
 def _labelled(rng: random.Random) -> Constants:
-    return {"beta": round(rng.uniform(0.1, 0.9), 3), "ignore_index": rng.choice((-100, -1, 3))}
+    return {"beta": _beta(rng), "ignore_index": rng.choice((-100, -1, 3))}
 
 
 def _edge(beta: float) -> Any:
@@ -44,15 +49,18 @@ RECIPE = Recipe(
     arguments=(
         Operand("_input", ("rows", "cols"), fill="log_probability"),
         Operand("target", ("rows", "cols"), fill="log_probability", grad=False),
-        Operand("shift_labels", ("rows",), fill="labels", grad=False),
+        Operand("shift_labels", ("rows",), fill="labels", grad=False, strangers=True),
         Constant("beta"),
         Constant("ignore_index"),
     ),
     outputs=(Output("loss", ()),),
     stock={"shift_labels": None, "beta": 0.5, "ignore_index": -100},
-    modes=(_between, _labelled, _edge(0.0), _edge(1.0)),
+    # Twice with labels, so that the narrowest and the widest case meet rows that do not count.
+    modes=(_labelled, _between, _edge(0.0), _labelled, _edge(1.0)),
     reference=reference,
     # The gradient is made together with the loss: both need the same exponentials.
     forward_traffic=("_input", "target", "d_input", "loss"),
     backward_traffic=("d_input", "dloss", "d_input"),
+    optional=3,
+    layouts=("dense", "padded", "transposed"),
 )

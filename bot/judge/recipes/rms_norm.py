@@ -57,4 +57,7 @@ RECIPE = Recipe(
     reference=reference,
     forward_traffic=("X", "W", "Y"),
     backward_traffic=("dY", "X", "W", "dX", "dW"),
+    stacks=True,
+    optional=4,
+    layouts=("dense", "padded", "transposed"),
 )

@@ -24,4 +24,6 @@ RECIPE = Recipe(
     forward_traffic=("x", "y"),
     # The saved output and the gradient that arrives are enough.
     backward_traffic=("y", "dy", "dx"),
+    stacks=True,
+    layouts=("dense", "padded", "transposed"),
 )

@@ -53,6 +53,8 @@ class RunAnswer:
     tensors: tuple[TensorOut, ...]
     footprints: tuple[Footprint, ...]
     races: tuple[str, ...]
+    oddities: tuple[str, ...] = ()
+    """What it did beside its results, one sentence each."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,12 +21,18 @@ ITEM_SIZE = {
 """Every element type that may cross the border."""
 
 
+Layout = Literal["dense", "padded", "transposed", "sliced"]
+"""Rows one after the other, rows with a gap between them, or the last two dimensions the other way round."""
+
+
 @dataclasses.dataclass(frozen=True)
 class TensorSpec:
     name: str
     dtype: str
     shape: tuple[int, ...]
     grad: bool = False
+    layout: Layout = "dense"
+    """How it lies in memory; in the blob it is always dense."""
 
     @property
     def nbytes(self) -> int:

@@ -27,6 +27,8 @@ class PlanRequest:
     seed: int
     folder: str
     """Where the inputs of the checks are written."""
+    gpu: str = ""
+    """UUID of the GPU that the checks run on and that is timed; empty under the interpreter."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Plan:
     checks: tuple[Call, ...]
     skipped: tuple[tuple[str, str], ...]
     """Checks that are not run here, each with the reason."""
+    fills: tuple[tuple[str, str], ...] = ()
+    """What kind of values each operand holds."""
 
 
 @dataclasses.dataclass(frozen=True)

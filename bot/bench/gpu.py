@@ -1,0 +1,106 @@
+"""The GPU of this machine as the driver names it, and the lock that lets one bench at a time have it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from bot.errors import OperatorError
+from bot.model.word import Word
+
+ASK_SECONDS = 20
+_QUERY = "uuid,name,driver_version,compute_cap,memory.total"
+_CONTROL = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
+_MINOR = re.compile(r"^Device Minor:\s*(\d+)", re.MULTILINE)
+
+
+class Gpu(Word):
+    uuid: str
+    name: str
+    driver: str
+    arch: str
+    """What code is compiled for, e.g. sm_90."""
+    memory_mib: int
+    nodes: tuple[Path, ...]
+    """The device files that a process needs to use this GPU and no other."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        libraries = os.environ.get("LD_LIBRARY_PATH", "")
+        return {"CUDA_VISIBLE_DEVICES": self.uuid} | ({"LD_LIBRARY_PATH": libraries} if libraries else {})
+
+
+def _minor_of(uuid: str) -> str | None:
+    for path in Path("/proc/driver/nvidia/gpus").glob("*/information"):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if uuid in text and (found := _MINOR.search(text)):
+            return found[1]
+    return None
+
+
+def _nodes(uuid: str) -> tuple[Path, ...]:
+    minor = _minor_of(uuid)
+    numbered = [Path(f"/dev/nvidia{minor}")] if minor else sorted(Path("/dev").glob("nvidia[0-9]*"))
+    return tuple(path for path in (*numbered, *(Path("/dev") / name for name in _CONTROL)) if path.exists())
+
+
+def parse(line: str) -> Gpu:
+    """One line of nvidia-smi's table."""
+    uuid, name, driver, capability, memory = (part.strip() for part in line.split(","))
+    return Gpu(
+        uuid=uuid,
+        name=name,
+        driver=driver,
+        arch="sm_" + capability.replace(".", ""),
+        memory_mib=int(memory),
+        nodes=_nodes(uuid),
+    )
+
+
+def find_gpus() -> tuple[Gpu, ...]:
+    """Every GPU that the driver shows; none where there is no driver."""
+    try:
+        done = subprocess.run(
+            ["nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"],
+            capture_output=True,
+            text=True,
+            timeout=ASK_SECONDS,
+            check=True,
+        )
+        return tuple(parse(line) for line in done.stdout.splitlines() if line.strip())
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return ()
+
+
+def the_gpu() -> Gpu:
+    """The first one, or an OperatorError that offers what works without."""
+    found = find_gpus()
+    if not found:
+        raise OperatorError(
+            "no NVIDIA GPU was found here (nvidia-smi shows none)",
+            hint="--evidence static estimates without one; nothing is then called measured",
+        )
+    return found[0]
+
+
+@contextlib.contextmanager
+def reserved(gpu: Gpu | None) -> Iterator[None]:
+    """Nobody else of ours uses this GPU meanwhile; the lock goes with the process that holds it."""
+    if gpu is None:
+        yield
+        return
+    name = re.sub(r"[^\w-]", "_", gpu.uuid)
+    with (Path(tempfile.gettempdir()) / f"kernelwright-{name}.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise OperatorError(
+                f"another campaign is using {gpu.name} ({gpu.uuid})", hint="wait until it has ended and try again"
+            ) from error
+        yield

@@ -1,0 +1,317 @@
+"""The bench with a GPU: checked on it, recorded on it, and timed there against v0 with no variant code alive."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import shutil
+import statistics
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from bot.analysis import racing
+from bot.bench.bailiff import Objection
+from bot.bench.cell import Cells
+from bot.bench.checks import Checked, Checker
+from bot.bench.gpu import Gpu, the_gpu
+from bot.bench.launcher import Limits
+from bot.bench.measure import Deadlines, StaticBench, make_cells
+from bot.bench.takes import GpuChecker, Take
+from bot.errors import OperatorError
+from bot.model.measurement import (
+    Block,
+    CaseResult,
+    CheckResult,
+    Evidence,
+    Fault,
+    Measurement,
+    Paired,
+    Reading,
+    Runner,
+    Suite,
+    Timing,
+)
+from bot.model.site import KernelSite
+from bot.model.variant import SourceFile, sources_digest
+from bot.worker.contract import CompileAnswer
+from bot.worker.contract.timing import (
+    Blocks,
+    BlocksRequest,
+    Burst,
+    BurstRequest,
+    Closed,
+    CloseRequest,
+    Opened,
+    OpenRequest,
+    Roof,
+    RoofRequest,
+    Started,
+    StartRequest,
+)
+
+SHORT_US, GRAPH_US = 20.0, 150.0
+"""A pass shorter than this is put several times into one graph, until the graph takes about so long."""
+MOST_LANES = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class Effort:
+    """How much is read. Processes, not blocks, are what a published number rests on."""
+
+    search: int = racing.LOOKS[0]
+    processes: int = 6
+    blocks: int = 24
+    control: int = 12
+
+
+class Wrong(Exception):
+    """A timed slot of the variant held something else than the right result."""
+
+    def __init__(self, case: str, why: str) -> None:
+        super().__init__(why)
+        self.case = case
+
+
+def lanes_for(pilot_us: float) -> int:
+    return 1 if pilot_us >= SHORT_US else min(MOST_LANES, math.ceil(GRAPH_US / max(pilot_us, 1.0)))
+
+
+def _timing(times: Sequence[float]) -> Timing:
+    ordered = sorted(times)
+    tenth = len(ordered) // 10
+    return Timing(
+        median_us=round(statistics.median(ordered), 3),
+        low_us=ordered[tenth],
+        high_us=ordered[-1 - tenth],
+        samples=len(ordered),
+        timer="replay",
+    )
+
+
+class MeasuredBench(StaticBench):
+    def __init__(
+        self,
+        tree: Path,
+        site: KernelSite,
+        suite: Suite,
+        cells: Cells,
+        deadlines: Deadlines,
+        seed: int,
+        effort: Effort,
+    ) -> None:
+        assert cells.gpu is not None
+        self._gpu: Gpu = cells.gpu
+        self._effort = effort
+        self._lanes: dict[str, int] = {}
+        self._roofs: dict[str, float] = {}
+        self._compiled: dict[str, CompileAnswer | Fault] = {}
+        self._turn = threading.Lock()
+        """One variant at a time has the clock."""
+        super().__init__(tree, site, suite, cells.gpu.arch, cells, deadlines, seed)
+        self.gpu_ms = 0.0
+        """GPU time spent on timing so far."""
+
+    def _make_checker(self, inputs: Path, limits: Limits) -> Checker:
+        gpu_limits = Limits(self._deadlines.gpu_s, self._deadlines.gpu_memory_bytes)
+        self._takes = GpuChecker(self._cells, self._site, self._arch, self._judge, self._plan, inputs, gpu_limits)
+        return self._takes
+
+    @property
+    def runner(self) -> Runner:
+        return Runner(
+            evidence=Evidence.MEASURED,
+            arch=self._arch,
+            gpu_name=self._gpu.name,
+            gpu_uuid=self._gpu.uuid,
+            driver=self._gpu.driver,
+            python=self._cells.python.version,
+            torch=self._cells.python.torch,
+            triton=self._cells.python.triton,
+            sandbox=self._cells.sandbox.name,
+        )
+
+    # -- one variant ------------------------------------------------------------------------------------------
+
+    def check(self, files: tuple[SourceFile, ...]) -> Checked:
+        """Correctness, and what is needed to time it later: many files may be prepared side by side, none is timed."""
+        laid = self._lay(files)
+        try:
+            checked = self._checks(laid)
+            if checked.fault is None and self._all_right(checked.rows):
+                self._compiled[sources_digest(files)] = self._compile(laid)
+            return checked
+        finally:
+            shutil.rmtree(laid.folder, ignore_errors=True)
+
+    def measure(self, files: tuple[SourceFile, ...], *, passports: bool, checked: Checked | None = None) -> Measurement:
+        started = time.monotonic()
+        known = self._compiled.pop(sources_digest(files), None) if not passports else None
+        compiled: CompileAnswer | Fault
+        if checked is not None and known is not None:
+            compiled = known
+        else:
+            checked, compiled = self._run(files, checked, passports=passports)
+        books = self._books(files)
+        cases, stamps, fault = self._facts(compiled, books, checked.shares)
+        rows, fault = checked.rows, checked.fault or fault
+        if fault is None and self._all_right(rows):
+            with self._turn:
+                cases, rows, fault = self._timed(files, cases, rows)
+        return Measurement(
+            runner=self.runner,
+            source=sources_digest(files),
+            checks=rows,
+            cases=cases,
+            passports=stamps,
+            fault=fault,
+            seconds=round(time.monotonic() - started, 3),
+        )
+
+    def _run(
+        self, files: tuple[SourceFile, ...], checked: Checked | None, *, passports: bool
+    ) -> tuple[Checked, CompileAnswer | Fault]:
+        """On the GPU and through the compiler, side by side."""
+        laid = self._lay(files)
+        try:
+            with ThreadPoolExecutor(max_workers=2) as threads:
+                compiling = threads.submit(self._compile, laid, passports=passports)
+                checked = checked or threads.submit(self._checks, laid).result()
+                return checked, compiling.result()
+        finally:
+            shutil.rmtree(laid.folder, ignore_errors=True)
+
+    def _all_right(self, rows: tuple[CheckResult, ...]) -> bool:
+        base = self._checker.baseline
+        excused = {row.case for row in base.rows if not row.passed} if base is not None else set()
+        return all(row.passed for row in rows if row.case not in excused)
+
+    def _timed(
+        self, files: tuple[SourceFile, ...], cases: tuple[CaseResult, ...], rows: tuple[CheckResult, ...]
+    ) -> tuple[tuple[CaseResult, ...], tuple[CheckResult, ...], Fault | None]:
+        digest, base = sources_digest(files), sources_digest(self._base)
+        mine, stock = self._takes.takes(digest), self._takes.takes(base)
+        memory = {case: take.peak_bytes for case, take in mine.items()}
+        cases = tuple(case.model_copy(update={"memory_bytes": memory.get(case.case, 0)}) for case in cases)
+        try:
+            if digest == base:
+                return tuple(self._of_v0(case, stock[case.case]) for case in cases), rows, None
+            return self._of_variant(cases, mine, stock), rows, None
+        except Wrong as error:
+            row = CheckResult(case=error.case, passed=False, detail=f"a timed slot went wrong: {error}")
+            return cases, (*(r for r in rows if r.case != error.case), row), None
+        except Objection as error:
+            return cases, rows, Fault(kind="crashed", detail=str(error))
+        finally:
+            if digest != base:
+                self._takes.forget(digest)
+
+    # -- clocks -----------------------------------------------------------------------------------------------
+
+    def _open(self, case: str, mine: Take, stock: Take, *, fresh: bool) -> Opened:
+        if stock.folder is None or mine.folder is None:
+            raise Objection(f"{case} cannot be replayed: {stock.why_not or mine.why_not}")
+        lanes = self._lanes.get(case, 1)
+        return self._judge.ask(OpenRequest("open", case, str(stock.folder), (str(mine.folder),), lanes, fresh), Opened)
+
+    def _read(self, case: str, blocks: int, control: int) -> Blocks:
+        told = self._judge.ask(BlocksRequest("blocks", 0, blocks, control), Blocks)
+        self.gpu_ms += told.gpu_ms
+        if told.wrong:
+            raise Wrong(case, told.wrong)
+        return told
+
+    def _of_v0(self, case: CaseResult, stock: Take) -> CaseResult:
+        """v0 against itself: its own time, what its clock is worth, and the roof it is under."""
+        opened = self._open(case.case, stock, stock, fresh=case.case == self._plan.cases[0].call.case)
+        self._lanes[case.case] = lanes_for(opened.pilot_us)
+        if self._lanes[case.case] > 1:
+            self._open(case.case, stock, stock, fresh=False)
+        told = self._read(case.case, 0, self._effort.blocks)
+        roof = self._judge.ask(RoofRequest("roof", case.minimum_bytes, self._lanes[case.case]), Roof)
+        self._roofs[case.case] = min(roof.copy_us, roof.triad_us)
+        timing = _timing([us for block in told.control for us in block])
+        return case.model_copy(update={"timing": timing, "roof_us": round(self._roofs[case.case], 3)})
+
+    def _of_variant(
+        self, cases: tuple[CaseResult, ...], mine: dict[str, Take], stock: dict[str, Take]
+    ) -> tuple[CaseResult, ...]:
+        self._judge.ask(StartRequest("start", 2), Started)
+        search = {case.case: self._search(case.case, mine, stock, fresh=i == 0) for i, case in enumerate(cases)}
+        confirm: dict[str, list[tuple[Reading, Reading]]] = {case.case: [] for case in cases}
+        bursts: dict[str, tuple[float, float]] = {}
+        if self._effort.processes and self._goes_on(search):
+            self._judge.ask(StartRequest("start", self._effort.processes), Started)
+            for process in range(self._effort.processes):
+                last = process == self._effort.processes - 1
+                for place, case in enumerate(cases):
+                    confirm[case.case].append(self._confirm(case.case, mine, stock, fresh=place == 0))
+                    if last:
+                        burst = self._judge.ask(BurstRequest("burst"), Burst)
+                        bursts[case.case] = (round(burst.wall_ratio, 6), round(burst.event_ratio, 6))
+        self._judge.ask(CloseRequest("close"), Closed)
+        return tuple(self._result(case, search[case.case], confirm[case.case], bursts.get(case.case)) for case in cases)
+
+    def _search(self, case: str, mine: dict[str, Take], stock: dict[str, Take], *, fresh: bool) -> Reading:
+        self._open(case, mine[case], stock[case], fresh=fresh)
+        told = self._read(case, self._effort.search, 0)
+        return Reading(blocks=told.blocks, voided=told.voided)
+
+    def _goes_on(self, search: dict[str, Reading]) -> bool:
+        """Whether a confirmation could end well: the race says so, case weights aside."""
+        blocks: list[tuple[Block, ...]] = [reading.blocks for reading in search.values()]
+        if min(len(b) for b in blocks) < racing.LOOKS[0]:
+            return True
+        return racing.step(racing.standing(blocks)) is not racing.Step.DROP
+
+    def _confirm(
+        self, case: str, mine: dict[str, Take], stock: dict[str, Take], *, fresh: bool
+    ) -> tuple[Reading, Reading]:
+        self._open(case, mine[case], stock[case], fresh=fresh)
+        told = self._read(case, self._effort.blocks, self._effort.control)
+        return Reading(blocks=told.blocks, voided=told.voided), Reading(blocks=told.control)
+
+    def _result(
+        self,
+        case: CaseResult,
+        search: Reading,
+        confirm: list[tuple[Reading, Reading]],
+        burst: tuple[float, float] | None,
+    ) -> CaseResult:
+        readings = [reading for reading, _ in confirm] or [search]
+        paired = Paired(
+            tier="replay",
+            search=search,
+            confirm=tuple(reading for reading, _ in confirm),
+            control=tuple(control for _, control in confirm),
+            burst=burst,
+        )
+        times = [us for reading in readings for block in reading.blocks for us in block[2:]]
+        update = {"paired": paired, "roof_us": round(self._roofs[case.case], 3)}
+        return case.model_copy(update=update | ({"timing": _timing(times)} if times else {}))
+
+
+def open_measured_bench(
+    tree: Path,
+    site: KernelSite,
+    suite: Suite,
+    arch: str,
+    python: str,
+    scratch: Path,
+    *,
+    gpu: Gpu | None = None,
+    deadlines: Deadlines | None = None,
+    seed: int | None = None,
+    effort: Effort | None = None,
+) -> MeasuredBench:
+    """A bench on this machine's GPU. `arch` has to be the one it has."""
+    found = gpu or the_gpu()
+    if found.arch != arch:
+        raise OperatorError(
+            f"{arch} was asked for, and the GPU here is {found.name} ({found.arch})",
+            hint=f"choose the runner that has it, or ask for gpu={found.name.split()[-1].lower()}",
+        )
+    cells, drawn = make_cells(python, scratch, seed, gpu=found)
+    return MeasuredBench(Path(tree).absolute(), site, suite, cells, deadlines or Deadlines(), drawn, effort or Effort())

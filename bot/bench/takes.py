@@ -1,0 +1,119 @@
+"""A variant on the GPU: its checks, and the recordings that are kept so that they can be played against v0."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.bench import overlay
+from bot.bench.cell import Places, run_cell
+from bot.bench.checks import Checked, Checker, Laid
+from bot.model.measurement import Fault
+from bot.model.variant import sources_digest
+from bot.worker.contract import CheckAnswer, ContractError, parse, read_bytes
+from bot.worker.contract.gpu import GpuAnswer, GpuRequest, Recording, Traced
+from bot.worker.contract.tape import TAPE, Kernel, Operation, Tape, sound
+
+MAX_TAPE = 8 * 2**20
+
+
+@dataclass(frozen=True)
+class Take:
+    """One scored case of one variant."""
+
+    case: str
+    folder: Path | None
+    """None where it cannot be replayed."""
+    why_not: str
+    peak_bytes: int
+
+
+def _differs(tape: Tape, traced: tuple[Traced, ...]) -> str:
+    """What the profiler saw of an unrecorded run, against the recording. Empty when they agree."""
+    steps = (*tape.before, *tape.steps)
+    recorded = Counter((step.symbol, step.grid) for step in steps if isinstance(step, Kernel))
+    symbols = {symbol for symbol, _ in recorded}
+    seen = Counter((kernel.name, (*kernel.grid, 1, 1, 1)[:3]) for kernel in traced if kernel.name in symbols)
+    if seen != recorded:
+        return "an unrecorded run launches other kernels than the recording holds"
+    others = [kernel.name for kernel in traced if kernel.name not in symbols]
+    if others and not any(isinstance(step, Operation) for step in steps):
+        return f"an unrecorded run launches {others[0][:60]}, which the recording does not hold"
+    return ""
+
+
+def _take(recording: Recording, folder: Path) -> Take:
+    why = recording.why_not
+    if not why:
+        if Path(recording.folder).name != recording.folder or not recording.folder:
+            raise ContractError("the name of a folder leaves its place")
+        tape = sound(parse(Tape, read_bytes(folder / recording.folder / TAPE, MAX_TAPE)))
+        if tape.case != recording.case:
+            raise ContractError("a recording is of another case than it says")
+        why = _differs(tape, recording.traced)
+    place = folder / recording.folder if not why else None
+    return Take(recording.case, place, why, recording.peak_bytes)
+
+
+class GpuChecker(Checker):
+    """As the checker without a GPU, but what it runs is real, and it records beside."""
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)  # type: ignore[arg-type]
+        self._answers: dict[str, GpuAnswer] = {}
+        self._takes: dict[str, dict[str, Take]] = {}
+
+    def _compute(self, laid: Laid, where: Places) -> CheckAnswer | Fault:
+        request = GpuRequest(
+            "gpu",
+            overlay.subject(self._site, laid.files, self._cells.sandbox.path_of(where.source)),
+            self._plan.checks,
+            tuple(case.call for case in self._plan.cases),
+            self._plan.fills,
+        )
+        answer = run_cell(self._cells, where, request, GpuAnswer, self._limits, {})
+        if isinstance(answer, Fault):
+            return answer
+        self._answers[laid.name] = answer
+        return CheckAnswer(answer.calls)
+
+    def _check(self, laid: Laid, *, baseline: bool) -> Checked:
+        checked = super()._check(laid, baseline=baseline)
+        answer = self._answers.pop(laid.name, None)
+        if answer is None or checked.fault is not None:
+            return checked
+        kept = self._cells.scratch / "takes" / sources_digest(laid.files)
+        shutil.rmtree(kept, ignore_errors=True)
+        kept.parent.mkdir(exist_ok=True)
+        shutil.move(str(self._cells.scratch / laid.name / "check" / "answer"), str(kept))
+        try:
+            self._takes[kept.name] = self._taken(laid, answer, kept)
+        except ContractError as error:
+            return Checked(checked.rows, fault=Fault(kind="protocol", detail=str(error)))
+        crashed = next((r.refusal for r in answer.recordings if r.refusal is not None), None)
+        if crashed is not None:
+            return Checked(checked.rows, fault=Fault(kind="crashed", detail=crashed.detail))
+        return checked
+
+    def _taken(self, laid: Laid, answer: GpuAnswer, kept: Path) -> dict[str, Take]:
+        wanted = [case.call.case for case in self._plan.cases]
+        if [recording.case for recording in answer.recordings] != wanted:
+            raise ContractError("the recordings are of other cases than were asked for")
+        texts = {digest for _, _, digest in (k for r in answer.recordings for k in r.kernels)}
+        if "" in texts:
+            raise ContractError("a kernel was launched whose source is in no file")
+        mine = {path: digest for r in answer.recordings for _, path, digest in r.kernels}
+        for file in overlay.subject(self._site, laid.files, "").files:
+            if mine.get(file.path, file.sha256) != file.sha256:
+                raise ContractError(f"a kernel was launched from another {file.path} than the variant's")
+        return {recording.case: _take(recording, kept) for recording in answer.recordings}
+
+    def takes(self, digest: str) -> dict[str, Take]:
+        """By case; empty when the variant was never recorded."""
+        return self._takes.get(digest, {})
+
+    def forget(self, digest: str) -> None:
+        self._takes.pop(digest, None)
+        shutil.rmtree(self._cells.scratch / "takes" / digest, ignore_errors=True)

@@ -1,0 +1,160 @@
+"""Turns a tape into CUDA graphs over memory of our own. Runs in the replayer alone."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bot.judge.driver import Driver
+from bot.judge.inputs import DTYPES
+from bot.judge.layout import Layout, key_of, scratch_of
+from bot.worker.contract import ContractError, read_bytes
+from bot.worker.contract.tape import MAX_CUBIN, Item, Kernel, Left, Operation, Pointer, Scalar, Tape, View
+
+_SCALARS: dict[int, Any] = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_uint32, 8: ctypes.c_uint64}
+_SIZES = {"i1": 1, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8, "u64": 8, "fp32": 4, "fp64": 8}
+_TYPES = DTYPES | {"int32": torch.int32, "int16": torch.int16, "int8": torch.int8, "uint8": torch.uint8}
+_TYPES |= {"bool": torch.bool}
+
+
+def _sum(into: Any, x: Any, *dtype: Any) -> None:
+    torch.ops.aten.sum.IntList_out(x, [], False, dtype=dtype[0] if dtype else None, out=into)
+
+
+def _sum_dims(into: Any, x: Any, dims: Any, keep: bool = False, dtype: Any = None) -> None:
+    torch.ops.aten.sum.IntList_out(x, dims, bool(keep), dtype=dtype, out=into)
+
+
+def _mean(into: Any, x: Any, *dtype: Any) -> None:
+    torch.ops.aten.mean.out(x, [], False, dtype=dtype[0] if dtype else None, out=into)
+
+
+def _mean_dims(into: Any, x: Any, dims: Any, keep: bool = False, dtype: Any = None) -> None:
+    torch.ops.aten.mean.out(x, dims, bool(keep), dtype=dtype, out=into)
+
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "aten::zero_": lambda into, x: x.zero_(),
+    "aten::fill_.Scalar": lambda into, x, value: x.fill_(value),
+    "aten::copy_": lambda into, x, source, *rest: x.copy_(source),
+    "aten::sum": _sum,
+    "aten::sum.dim_IntList": _sum_dims,
+    "aten::mean": _mean,
+    "aten::mean.dim": _mean_dims,
+    "aten::mul.Tensor": lambda into, x, y: torch.mul(x, y, out=into),
+    "aten::mul.Scalar": lambda into, x, y: torch.mul(x, y, out=into),
+    "aten::mul_.Tensor": lambda into, x, y: x.mul_(y),
+    "aten::mul_.Scalar": lambda into, x, y: x.mul_(y),
+    "aten::div.Tensor": lambda into, x, y: torch.div(x, y, out=into),
+    "aten::div.Scalar": lambda into, x, y: torch.div(x, y, out=into),
+    "aten::div_.Tensor": lambda into, x, y: x.div_(y),
+    "aten::div_.Scalar": lambda into, x, y: x.div_(y),
+    "aten::add.Tensor": lambda into, x, y, alpha=1: torch.add(x, y, alpha=alpha, out=into),
+    "aten::add_.Tensor": lambda into, x, y, alpha=1: x.add_(y, alpha=alpha),
+    "aten::sub.Tensor": lambda into, x, y, alpha=1: torch.sub(x, y, alpha=alpha, out=into),
+    "aten::neg": lambda into, x: torch.neg(x, out=into),
+    "aten::exp": lambda into, x: torch.exp(x, out=into),
+    "aten::ne.Scalar": lambda into, x, y: torch.ne(x, y, out=into),
+    "aten::eq.Scalar": lambda into, x, y: torch.eq(x, y, out=into),
+}
+"""How each operation of a tape is done; the first argument is where its result belongs, if it has one."""
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One copy of all that a pass works in, so that several can be put behind one another in a graph."""
+
+    memory: torch.Tensor
+    base: int
+    """Offset of this lane in the memory."""
+
+    def tensor(self, offset: int, view: View) -> torch.Tensor:
+        dtype = _TYPES[view.dtype]
+        item = torch.empty(0, dtype=dtype).element_size()
+        return self.memory.view(dtype).as_strided(view.shape, view.stride, (self.base + offset) // item)
+
+    def address(self, offset: int) -> int:
+        return int(self.memory.data_ptr()) + self.base + offset
+
+
+class Arm:
+    """One tape on the lanes."""
+
+    def __init__(self, tape: Tape, folder: Path, layout: Layout, driver: Driver) -> None:
+        self._tape, self._layout, self._driver = tape, layout, driver
+        self._functions: dict[tuple[str, str, int], Any] = {}
+        self._folder = folder
+        places = {name: (offset, nbytes) for name, offset, nbytes in layout.inputs}
+        scratch, self.scratch_bytes = scratch_of(tape.regions)
+        self._offsets: list[int] = []
+        for number, region in enumerate(tape.regions):
+            if region.name:
+                if region.name not in places or places[region.name][1] != region.nbytes:
+                    raise ContractError(f"{tape.case}: input {region.name[:40]!r} is not the judge's")
+                self._offsets.append(places[region.name][0])
+            else:
+                self._offsets.append(layout.bank_bytes + scratch[number])
+        if [(key_of(x), x.view.nbytes) for x in tape.left] != [(n, size) for n, _, size in layout.outputs]:
+            raise ContractError(f"{tape.case}: it leaves other results behind than the untouched kernel")
+
+    def _function(self, step: Kernel) -> Any:
+        key = (step.binary, step.symbol, step.shared)
+        if key not in self._functions:
+            cubin = read_bytes(self._folder / f"{step.binary}.cubin", MAX_CUBIN)
+            self._functions[key] = self._driver.function(cubin, step.symbol, step.shared)
+        return self._functions[key]
+
+    def _value(self, lane: Lane, argument: Pointer | Scalar) -> Any:
+        if isinstance(argument, Pointer):
+            return ctypes.c_uint64(lane.address(self._offsets[argument.region] + argument.offset))
+        return _SCALARS[_SIZES[argument.kind]](argument.bits)
+
+    def _view(self, lane: Lane, view: View) -> torch.Tensor:
+        return lane.tensor(self._offsets[view.region] + view.offset, view)
+
+    def _item(self, lane: Lane, item: Item) -> Any:
+        if item.view is not None:
+            return self._view(lane, item.view)
+        if item.kind == "dtype":
+            return _TYPES[item.text]
+        if item.kind == "ints":
+            return list(item.numbers)
+        return None if item.kind == "none" else bool(item.number) if item.kind == "bool" else item.number
+
+    def _perform(self, lane: Lane, step: Kernel | Operation, stream: int) -> None:
+        if isinstance(step, Kernel):
+            # The two last parameters of every Triton kernel are scratch memory that none of these asks for.
+            values = [self._value(lane, a) for a in step.arguments] + [ctypes.c_uint64(0), ctypes.c_uint64(0)]
+            self._driver.launch(self._function(step), step.grid, step.threads, step.shared, stream, values)
+            return
+        into = self._view(lane, step.result) if step.result is not None else None
+        OPERATIONS[step.op](into, *(self._item(lane, item) for item in step.arguments))
+
+    def prepare(self, lane: Lane, stream: int) -> None:
+        for step in self._tape.before:
+            self._perform(lane, step, stream)
+
+    def body(self, lane: Lane, stream: int) -> None:
+        for step in self._tape.steps:
+            self._perform(lane, step, stream)
+
+    def hand_over(self, lane: Lane, into: list[torch.Tensor]) -> None:
+        for left, target in zip(self._tape.left, into, strict=True):
+            target.copy_(self._view(lane, left.view))
+
+    @property
+    def left(self) -> tuple[Left, ...]:
+        return self._tape.left
+
+    @staticmethod
+    def dtype_of(left: Left) -> torch.dtype:
+        return _TYPES[left.view.dtype]
+
+    @property
+    def has_before(self) -> bool:
+        return bool(self._tape.before)

@@ -1,0 +1,284 @@
+"""Starts replayers, plays v0 against a variant in blocks, verifies every slot, and reads a clock of its own beside
+theirs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+from bot.judge.driver import Driver
+from bot.judge.frames import BLOCK, BURST, END, FAILED, Ask, BrokenFrame, Tell, read_tell, send_message
+from bot.judge.layout import BANKS, Layout, layout_of
+from bot.judge.layout import BLOCK as BLOCK_SLOTS
+from bot.judge.nvml import Nvml
+from bot.judge.recipe import Recipe
+from bot.judge.replayer import MAX_TAPE, Setup
+from bot.judge.scored import Scored
+from bot.worker.contract import Call, parse, read_bytes, render
+from bot.worker.contract.tape import TAPE, Tape, sound
+from bot.worker.contract.timing import Blocks, Burst, Four, Opened, Roof
+
+BASELINE, CONTROL, FIRST = 0, 1, 2
+"""Arms: v0, v0 once more, and then the variants."""
+OPEN_SECONDS, ANSWER_SECONDS = 60.0, 20.0
+BURST_US = 20_000.0
+"""Long enough for a clock of the host: a microsecond is a twenty-thousandth of it."""
+MAX_BURST = 20_000
+PILOTS = 4
+ROOF_READINGS = 24
+
+# The judge's own path, spelled out: the replayer runs no .pth file either.
+_START = "import json,runpy,sys; sys.path[:]=json.loads(sys.argv[1]); sys.argv=['bot.judge.replayer',*sys.argv[2:]]; \
+runpy.run_module('bot.judge.replayer', run_name='__main__', alter_sys=True)"
+
+
+class Unplayable(Exception):
+    """The replayer could not play these tapes; the text is what it said."""
+
+
+class Replayer:
+    """One fresh process, used for one case once."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._channel, theirs = socket.socketpair()
+        with log.open("wb") as file:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _START, json.dumps(sys.path), str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        theirs.close()
+
+    def _said(self) -> str:
+        with contextlib.suppress(OSError):
+            lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            return lines[-1][-300:] if lines else ""
+        return ""
+
+    def _tell(self, seconds: float) -> Tell:
+        self._channel.settimeout(seconds)
+        try:
+            tell = read_tell(self._channel)
+        except (OSError, BrokenFrame) as error:
+            raise Unplayable(f"the replayer ended or did not answer: {self._said() or error}") from error
+        if tell.status == FAILED:
+            raise Unplayable(self._said() or "the replayer failed")
+        return tell
+
+    def set_up(self, setup: Setup, descriptor: int) -> None:
+        try:
+            send_message(self._channel, render(setup), (descriptor,))
+        except OSError as error:
+            raise Unplayable(f"the replayer is gone: {self._said()}") from error
+        self._tell(OPEN_SECONDS)
+
+    def ask(self, ask: Ask) -> tuple[tuple[float, ...], float]:
+        """(what its events say in us, what our clock says in us)"""
+        started = time.monotonic_ns()
+        try:
+            self._channel.sendall(ask.pack())
+        except OSError as error:
+            raise Unplayable(f"the replayer is gone: {self._said()}") from error
+        tell = self._tell(ANSWER_SECONDS)
+        if tell.nonce != ask.nonce:
+            raise Unplayable("the replayer answered another question")
+        return tell.microseconds, (time.monotonic_ns() - started) / 1e3
+
+    def end_case(self) -> None:
+        """It forgets the tapes and waits for others."""
+        with contextlib.suppress(OSError):
+            self._channel.sendall(Ask(END, 0, (), (), 0, 0).pack())
+
+    def close(self) -> None:
+        self.end_case()
+        self._channel.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(2)
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
+class Timekeeper:
+    def __init__(self, recipe: Recipe, seed: int, folder: Path, gpu: str) -> None:
+        self._recipe, self._seed, self._folder = recipe, seed, folder
+        self._driver = Driver()
+        self._nvml = Nvml(gpu)
+        self._others = self._nvml.read().processes
+        self._scored: dict[tuple[str, int], Scored] = {}
+        self._waiting: list[Replayer] = []
+        self._playing: Replayer | None = None
+        self._on: Scored | None = None
+        self._count = 0
+        self._random = secrets.SystemRandom()
+        self._turns = 0
+
+    # -- replayers --------------------------------------------------------------------------------------------
+
+    def start(self, count: int) -> int:
+        while len(self._waiting) < count:
+            self._count += 1
+            self._waiting.append(Replayer(self._folder / f"replayer-{self._count}.log"))
+        return len(self._waiting)
+
+    def open(self, call: Call, baseline: str, variants: tuple[str, ...], lanes: int, *, fresh: bool) -> Opened:
+        if fresh or self._playing is None:
+            self.close()
+            self.start(1)
+            self._playing = self._waiting.pop(0)
+        else:
+            self._playing.end_case()
+        tape = sound(parse(Tape, read_bytes(Path(baseline) / TAPE, MAX_TAPE)))
+        layout = layout_of(call, tape, lanes)
+        self._on = self._case(call, layout)
+        setup = Setup(call, (baseline, baseline, *variants), lanes, self._on.shared_bytes)
+        self._playing.set_up(setup, self._on.descriptor)
+        arms = (BASELINE, CONTROL, CONTROL, BASELINE)
+        pilots = [self._play(arms) for _ in range(PILOTS)]
+        # One block meets every bank: from here on v0's own error is known for each.
+        if why := self._verify(arms, pilots[-1][1]):
+            raise Unplayable(why)
+        return Opened(lanes, statistics.median(t for times, _, _ in pilots for t in times))
+
+    def _case(self, call: Call, layout: Layout) -> Scored:
+        key = (call.case, layout.lanes)
+        if key not in self._scored:
+            self._scored[key] = Scored(self._recipe, call, layout, self._seed, self._driver)
+        return self._scored[key]
+
+    def close(self) -> None:
+        if self._playing is not None:
+            self._playing.close()
+        self._playing = self._on = None
+
+    def end(self) -> None:
+        self.close()
+        for replayer in self._waiting:
+            replayer.close()
+
+    # -- blocks -----------------------------------------------------------------------------------------------
+
+    def _play(self, arms: tuple[int, ...]) -> tuple[tuple[float, ...], tuple[int, ...], float]:
+        """(time of each slot in us, the contents each found, wall time)"""
+        assert self._playing is not None
+        self._turns += 1
+        # Slots one after another meet every bank, and none twice in a row.
+        first = self._random.randrange(BANKS)
+        banks = tuple((first + slot) % BANKS for slot in range(len(arms)))
+        times, wall = self._playing.ask(Ask(BLOCK, self._turns & 0x7F, arms, banks, 1, secrets.randbits(64)))
+        if len(times) != len(arms):
+            raise Unplayable("the replayer read other slots than it was asked for")
+        return times, banks, wall
+
+    def _verify(self, arms: tuple[int, ...], banks: tuple[int, ...]) -> str:
+        assert self._on is not None
+        for slot, (arm, bank) in enumerate(zip(arms, banks, strict=True)):
+            if why := self._on.verify(slot, bank, is_baseline=arm < FIRST):
+                return ("v0" if arm < FIRST else "the variant") + f": {why}"
+        self._on.spoil()
+        return ""
+
+    def _some(self, others: list[int]) -> tuple[list[tuple[int, Four]], str, float]:
+        """One block of v0 against each of these arms; none of them where something disturbed the batch."""
+        arms: tuple[int, ...] = ()
+        for other in others:
+            inner, outer = (BASELINE, other, other, BASELINE), (other, BASELINE, BASELINE, other)
+            arms += inner if self._random.random() < 0.5 else outer
+        times, banks, wall = self._play(arms)
+        wrong = self._verify(arms, banks)
+        now = self._nvml.read()
+        lanes = self._on.layout.lanes if self._on is not None else 1
+        possible = all(t > 0 for t in times) and sum(times) * lanes <= wall
+        if now.is_disturbed or now.processes > self._others + len(self._waiting) + 2 or not possible:
+            return [], wrong, wall
+        found = []
+        for place, other in enumerate(others):
+            mine = list(zip(arms, times, strict=True))[BLOCK_SLOTS * place : BLOCK_SLOTS * (place + 1)]
+            a, b = (round(t, 4) for arm, t in mine if arm == BASELINE)
+            c, d = (round(t, 4) for arm, t in mine if arm == other)
+            found.append((other, (a, b, c, d)))
+        return found, wrong, wall
+
+    def blocks(self, variant: int, count: int, control: int) -> Blocks:
+        """Blocks of a variant with blocks of the control strewn among them."""
+        assert self._on is not None
+        arm, at_once = FIRST + variant, self._on.layout.slots // BLOCK_SLOTS
+        kinds = [arm] * count + [CONTROL] * control
+        self._random.shuffle(kinds)
+        found: dict[int, list[Four]] = {arm: [], CONTROL: []}
+        voided, spent, wrong = 0, 0.0, ""
+        for start in range(0, len(kinds), at_once):
+            some = kinds[start : start + at_once]
+            read, wrong, wall = self._some(some)
+            spent += wall
+            if wrong:
+                break
+            voided += 0 if read else len(some)
+            for kind, times in read:
+                found[kind].append(times)
+        return Blocks(tuple(found[arm]), tuple(found[CONTROL]), voided, wrong, spent / 1e3)
+
+    def _run(self, arm: int, count: int) -> tuple[float, float]:
+        assert self._playing is not None
+        times, wall = self._playing.ask(Ask(BURST, 0, (arm,), (0,), count, secrets.randbits(64)))
+        return times[0], wall
+
+    def burst(self) -> Burst:
+        """Of the first variant."""
+        for arm in (BASELINE, FIRST):
+            self._run(arm, 2)
+        once = {arm: max(0.5, self._run(arm, 10)[0] / 10) for arm in (BASELINE, FIRST)}
+        count = max(10, min(MAX_BURST, int(BURST_US / min(once.values()))))
+        overhead = statistics.median(wall - events for events, wall in (self._run(BASELINE, 1) for _ in range(5)))
+        events, walls, covered = {BASELINE: 0.0, FIRST: 0.0}, {BASELINE: 0.0, FIRST: 0.0}, 1.0
+        for arm in (BASELINE, FIRST, FIRST, BASELINE):
+            seen, wall = self._run(arm, count)
+            events[arm] += seen
+            walls[arm] += wall - overhead
+            covered = min(covered, seen / max(1.0, wall - overhead))
+        return Burst(walls[FIRST] / walls[BASELINE], events[FIRST] / events[BASELINE], covered)
+
+    # -- the roof ---------------------------------------------------------------------------------------------
+
+    def roof(self, nbytes: int, lanes: int) -> Roof:
+        """The fastest that so many bytes can be moved here: half read and half written, or two thirds read."""
+        flush = torch.empty(3 * self._driver.l2_bytes, dtype=torch.uint8, device="cuda")
+        halves = torch.empty(lanes, 2, max(16, nbytes // 8), device="cuda").normal_()
+        thirds = torch.empty(lanes, 3, max(16, nbytes // 12), device="cuda").normal_()
+        copies = [lambda x=lane: x[0].copy_(x[1]) for lane in halves]
+        triads = [lambda x=lane: torch.add(x[1], x[2], alpha=2.0, out=x[0]) for lane in thirds]
+        return Roof(_cold(copies, flush), _cold(triads, flush))
+
+
+def _cold(work: Sequence[Callable[[], object]], flush: torch.Tensor) -> float:
+    """Microseconds of one piece of work out of a cold cache, the pieces behind one another as lanes are."""
+    graph = torch.cuda.CUDAGraph()
+    work[0]()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        for piece in work:
+            piece()
+    readings = []
+    for turn in range(ROOF_READINGS):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        flush.fill_(turn)
+        begin.record()
+        graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        readings.append(begin.elapsed_time(end) * 1e3 / len(work))
+    return float(statistics.median(readings))

@@ -1,0 +1,207 @@
+"""A recording of one pass: which compiled kernels it launched, with what, and which operations of torch lay between.
+
+It holds no address and no content, only regions of memory and steps over them, so that another process can play it on
+other memory. It comes from a process that ran hostile code: `sound` is asked before anybody plays it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Literal
+
+from bot.worker.contract.calls import ITEM_SIZE
+from bot.worker.contract.limits import ContractError
+
+TAPE = "tape.json"
+MAX_STEPS = 512
+MAX_REGIONS = 512
+MAX_REGION_BYTES = 2**36
+MAX_CUBIN = 32 * 2**20
+MAX_SHARED = 256 * 1024
+MAX_THREADS = 1024
+MAX_GRID = (2**31 - 1, 65535, 65535)
+SCALARS = {"i1": 1, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8, "u64": 8, "fp32": 4, "fp64": 8}
+"""Plain kernel arguments, by Triton's name, with their size."""
+
+LIBRARY = {
+    "aten::zero_",
+    "aten::fill_.Scalar",
+    "aten::copy_",
+    "aten::sum.dim_IntList",
+    "aten::sum",
+    "aten::mean",
+    "aten::mean.dim",
+    "aten::mul.Tensor",
+    "aten::mul.Scalar",
+    "aten::mul_.Tensor",
+    "aten::mul_.Scalar",
+    "aten::div.Tensor",
+    "aten::div.Scalar",
+    "aten::div_.Tensor",
+    "aten::div_.Scalar",
+    "aten::add.Tensor",
+    "aten::add_.Tensor",
+    "aten::sub.Tensor",
+    "aten::neg",
+    "aten::exp",
+    "aten::ne.Scalar",
+    "aten::eq.Scalar",
+}
+"""What the replayer does itself when a tape asks for it. Anything else makes a pass impossible to replay."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Region:
+    """A piece of memory: an input by its name, or what the pass allocated for itself."""
+
+    nbytes: int
+    name: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """A tensor in a region. `offset` is in bytes, strides in elements."""
+
+    region: int
+    offset: int
+    dtype: str
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+
+    @property
+    def end(self) -> int:
+        """The first byte after the last element."""
+        if 0 in self.shape:
+            return self.offset
+        last = sum((size - 1) * step for size, step in zip(self.shape, self.stride, strict=True))
+        return self.offset + (last + 1) * ITEM_SIZE[self.dtype]
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * ITEM_SIZE[self.dtype]
+
+
+@dataclasses.dataclass(frozen=True)
+class Pointer:
+    region: int
+    offset: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Scalar:
+    kind: str
+    bits: int
+    """The bytes as an unsigned number, so that no digit is lost on the way."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    """One launch of a compiled kernel. Its cubin lies beside the tape, named by its own sha256."""
+
+    binary: str
+    symbol: str
+    grid: tuple[int, int, int]
+    threads: int
+    shared: int
+    arguments: tuple[Pointer | Scalar, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Item:
+    """One argument of an operation of torch."""
+
+    kind: Literal["view", "none", "bool", "int", "float", "ints", "dtype"]
+    view: View | None = None
+    number: float | int | None = None
+    numbers: tuple[int, ...] = ()
+    text: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Operation:
+    """An operation of torch that launches kernels of its own; `result` is where what it returns belongs."""
+
+    op: str
+    arguments: tuple[Item, ...]
+    result: View | None = None
+
+
+Step = Kernel | Operation
+
+
+@dataclasses.dataclass(frozen=True)
+class Left:
+    """Something the pass leaves behind, to be compared."""
+
+    role: Literal["output", "gradient"]
+    name: str
+    view: View
+
+
+@dataclasses.dataclass(frozen=True)
+class Tape:
+    case: str
+    regions: tuple[Region, ...]
+    before: tuple[Kernel | Operation, ...]
+    """What has to run first and is not scored: the forward pass of a backward one."""
+    steps: tuple[Kernel | Operation, ...]
+    left: tuple[Left, ...]
+
+
+def _inside(tape: Tape, region: int, start: int, end: int) -> None:
+    if not 0 <= region < len(tape.regions):
+        raise ContractError(f"{tape.case}: there is no region {region}")
+    if not 0 <= start <= end <= tape.regions[region].nbytes:
+        raise ContractError(f"{tape.case}: something lies outside of region {region}")
+
+
+def _sound_view(tape: Tape, view: View) -> None:
+    if view.dtype not in ITEM_SIZE or len(view.shape) != len(view.stride):
+        raise ContractError(f"{tape.case}: a tensor of an unknown form")
+    if any(size < 0 for size in view.shape) or any(step < 0 for step in view.stride):
+        raise ContractError(f"{tape.case}: a tensor with negative sizes")
+    if view.offset % ITEM_SIZE[view.dtype]:
+        raise ContractError(f"{tape.case}: a tensor between two elements")
+    _inside(tape, view.region, view.offset, view.end)
+
+
+def _sound_kernel(tape: Tape, kernel: Kernel) -> None:
+    name = kernel.binary
+    if len(name) != 64 or set(name) - set("0123456789abcdef"):
+        raise ContractError(f"{tape.case}: a cubin's name is not a hash")
+    if not all(1 <= n <= most for n, most in zip(kernel.grid, MAX_GRID, strict=True)):
+        raise ContractError(f"{tape.case}: a grid of {list(kernel.grid)}")
+    if not 32 <= kernel.threads <= MAX_THREADS or not 0 <= kernel.shared <= MAX_SHARED:
+        raise ContractError(f"{tape.case}: {kernel.threads} threads with {kernel.shared} bytes of shared memory")
+    for argument in kernel.arguments:
+        if isinstance(argument, Pointer):
+            _inside(tape, argument.region, argument.offset, argument.offset)
+        elif argument.kind not in SCALARS or not 0 <= argument.bits < 2 ** (8 * SCALARS[argument.kind]):
+            raise ContractError(f"{tape.case}: a kernel argument of kind {argument.kind[:20]!r}")
+
+
+def _sound_operation(tape: Tape, step: Operation) -> None:
+    if step.op not in LIBRARY:
+        raise ContractError(f"{tape.case}: {step.op[:60]!r} is not among the operations that are replayed")
+    for view in (*(item.view for item in step.arguments), step.result):
+        if view is not None:
+            _sound_view(tape, view)
+
+
+def sound(tape: Tape) -> Tape:
+    """The tape, or a ContractError: every address inside its region, every number one that a GPU takes."""
+    if len(tape.regions) > MAX_REGIONS or len(tape.before) + len(tape.steps) > MAX_STEPS:
+        raise ContractError(f"{tape.case}: too long a recording")
+    if any(not 0 <= region.nbytes <= MAX_REGION_BYTES for region in tape.regions):
+        raise ContractError(f"{tape.case}: a region of a size that no GPU has")
+    if not tape.steps:
+        raise ContractError(f"{tape.case}: nothing was launched")
+    for step in (*tape.before, *tape.steps):
+        if isinstance(step, Kernel):
+            _sound_kernel(tape, step)
+        else:
+            _sound_operation(tape, step)
+    for left in tape.left:
+        _sound_view(tape, left.view)
+    return tape

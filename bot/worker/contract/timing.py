@@ -1,0 +1,103 @@
+"""What bench and judge say to each other about clocks. The judge starts replayers, plays two tapes, verifies each slot
+and tells what it read."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+Four = tuple[float, float, float, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class StartRequest:
+    """Start replayers ahead of time: each is used for one case once."""
+
+    do: Literal["start"]
+    count: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Started:
+    waiting: int
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenRequest:
+    """Put v0 and some variants on a replayer; one more arm, v0 again, is the control."""
+
+    do: Literal["open"]
+    case: str
+    baseline: str
+    variants: tuple[str, ...]
+    lanes: int
+    fresh: bool
+    """In a new process, or in the one that is playing."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Opened:
+    lanes: int
+    pilot_us: float
+    """One cold pass of v0, roughly."""
+
+
+@dataclasses.dataclass(frozen=True)
+class BlocksRequest:
+    do: Literal["blocks"]
+    variant: int
+    """Which of those opened."""
+    blocks: int
+    control: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Blocks:
+    """Microseconds: v0, v0, other, other. `wrong` says why a slot's results were not right."""
+
+    blocks: tuple[Four, ...]
+    control: tuple[Four, ...]
+    voided: int
+    wrong: str
+    gpu_ms: float
+    """Time the GPU spent in these slots, all that prepares them included."""
+
+
+@dataclasses.dataclass(frozen=True)
+class BurstRequest:
+    do: Literal["burst"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Burst:
+    """Variant over v0 in long uninterrupted runs, by the judge's own clock and by the events of the same runs."""
+
+    wall_ratio: float
+    event_ratio: float
+    covered: float
+    """Least share of a run's wall time that its events account for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CloseRequest:
+    do: Literal["close"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Closed:
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class RoofRequest:
+    """How long this GPU takes to move so many bytes, half of them read and half written, from a cold cache."""
+
+    do: Literal["roof"]
+    nbytes: int
+    lanes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Roof:
+    copy_us: float
+    triad_us: float

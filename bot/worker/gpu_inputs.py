@@ -1,0 +1,88 @@
+"""Makes the arguments of a call on the GPU: from the judge's bytes for a check, from nothing for a recording."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from bot.worker.contract import Call, TensorSpec, offsets
+from bot.worker.fences import Fences
+from bot.worker.passes import DTYPES, GAP, Materials
+
+DEVICE = "cuda"
+
+
+def _bound(call: Call, made: dict[str, torch.Tensor]) -> Materials:
+    for spec in call.tensors:
+        if spec.grad:
+            made[spec.name].requires_grad_(True)
+    arguments = [made[a.name] if a.tensor is not None else a.value for a in call.arguments]
+    return Materials(arguments, made, [made[spec.name] for spec in call.grads])
+
+
+def _strides(spec: TensorSpec) -> tuple[int, ...]:
+    """Of the tensor as callers hand it over: dense, with a gap after each row or batch, or transposed."""
+    shape = list(spec.shape)
+    if spec.layout == "sliced" and len(shape) > 2:
+        shape[-2] += 1
+    if spec.layout == "transposed":
+        shape[-2:] = reversed(shape[-2:])
+    if spec.layout == "padded":
+        shape[-1] += GAP
+    steps, step = [], 1
+    for size in reversed(shape):
+        steps.append(step)
+        step *= max(1, size)
+    steps.reverse()
+    if spec.layout == "transposed":
+        steps[-2:] = reversed(steps[-2:])
+    return tuple(steps)
+
+
+def from_blob(call: Call, blob: bytes, fences: Fences) -> Materials:
+    """The judge's values, each tensor between fences."""
+    starts, _ = offsets(call.tensors)
+    content = bytearray(blob)
+    made = {}
+    for spec, start in zip(call.tensors, starts, strict=True):
+        dtype = DTYPES[spec.dtype]
+        tensor = fences.around(spec.shape, _strides(spec), dtype, DEVICE, f"input {spec.name}")
+        if spec.nbytes:
+            raw = torch.frombuffer(content, dtype=torch.uint8, count=spec.nbytes, offset=start)
+            tensor.copy_(raw.view(dtype).reshape(spec.shape))
+        made[spec.name] = tensor
+    return _bound(call, made)
+
+
+def _drawn(spec: TensorSpec, kind: str, classes: int) -> torch.Tensor:
+    if kind == "labels":
+        return torch.randint(0, max(1, classes), spec.shape, device=DEVICE, dtype=torch.int64)
+    values = torch.randn(spec.shape, device=DEVICE, dtype=torch.float32)
+    if kind == "weight":
+        values = 1 + 0.3 * values
+    elif kind == "log_probability":
+        values = values.log_softmax(dim=-1)
+    return values.to(DTYPES[spec.dtype])
+
+
+def drawn(call: Call, fills: dict[str, str]) -> dict[str, torch.Tensor]:
+    """Plausible contents by name. What is recorded does not depend on them, or it is not replayed."""
+    first = next((s for s in call.tensors if s.shape), None)
+    classes = first.shape[-1] if first is not None else 1
+    return {spec.name: _drawn(spec, fills.get(spec.name, "signal"), classes) for spec in call.tensors}
+
+
+def laid(call: Call, contents: dict[str, torch.Tensor]) -> Materials:
+    return _bound(call, {name: tensor.clone() for name, tensor in contents.items()})
+
+
+def refill(stuff: Materials, contents: dict[str, torch.Tensor]) -> None:
+    """Other contents at the same addresses."""
+    with torch.no_grad():
+        for name, tensor in stuff.tensors.items():
+            tensor.detach().copy_(contents[name])
+
+
+def detached(stuff: Materials) -> dict[str, Any]:
+    return {name: tensor.detach() for name, tensor in stuff.tensors.items()}

@@ -1,0 +1,139 @@
+"""The job of a worker that has a GPU: the checks, then a recording of every scored case."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bot.worker import gpu_inputs
+from bot.worker.contract import Call, CallAnswer, Refusal, clip, render, write_text
+from bot.worker.contract.gpu import GpuAnswer, GpuRequest, Recording, Traced
+from bot.worker.contract.tape import TAPE, Tape
+from bot.worker.gpu_checking import ContextLost, check_call, is_sticky, run_pass
+from bot.worker.loading import origin_of
+from bot.worker.passes import Materials, Outcome
+from bot.worker.taping import CannotReplay, Taper, hooked
+
+# -- recordings -----------------------------------------------------------------------------------------------
+
+
+def _left(call: Call, outcome: Outcome) -> list[tuple[Any, str, torch.Tensor]]:
+    found: list[tuple[Any, str, torch.Tensor]] = []
+    if call.direction != "backward":
+        found += [("output", str(i), o.detach()) for i, o in enumerate(outcome.outputs) if isinstance(o, torch.Tensor)]
+    found += [("gradient", name, g.detach()) for name, g in outcome.gradients if isinstance(g, torch.Tensor)]
+    return found
+
+
+def _tape(op: Any, call: Call, stuff: Materials, folder: Path) -> tuple[Tape, Taper]:
+    taper = Taper(gpu_inputs.detached(stuff), folder)
+    with hooked(taper.launched), taper:
+        outcome = run_pass(op, call, stuff, taper.score)
+    torch.cuda.synchronize()
+    return taper.tape(call.case, _left(call, outcome)), taper
+
+
+def _three_times(op: Any, call: Call, fills: dict[str, str], folder: Path) -> tuple[Tape, Taper]:
+    """A recording is believed when neither other contents nor other addresses change it."""
+    one, other = gpu_inputs.drawn(call, fills), gpu_inputs.drawn(call, fills)
+    stuff = gpu_inputs.laid(call, one)
+    first, taper = _tape(op, call, stuff, folder)
+    gpu_inputs.refill(stuff, other)
+    again, _ = _tape(op, call, stuff, folder)
+    del stuff
+    elsewhere, _ = _tape(op, call, gpu_inputs.laid(call, one), folder)
+    if first != again:
+        raise CannotReplay("what it launches depends on the contents of its inputs")
+    if first != elsewhere:
+        raise CannotReplay("what it launches depends on the addresses of its inputs")
+    return first, taper
+
+
+def _peak(op: Any, call: Call, fills: dict[str, str]) -> int:
+    """As torch counts it, inputs included; the second of two runs, when everything is compiled."""
+    contents = gpu_inputs.drawn(call, fills)
+    run_pass(op, call, gpu_inputs.laid(call, contents))
+    stuff = gpu_inputs.laid(call, contents)
+    torch.cuda.synchronize()
+    others = torch.cuda.memory_allocated() - sum(t.untyped_storage().nbytes() for t in stuff.tensors.values())
+    found = 0
+
+    def begin() -> None:
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+
+    run_pass(op, call, stuff, begin)
+    torch.cuda.synchronize()
+    found = torch.cuda.max_memory_allocated()
+    return max(0, int(found - others))
+
+
+def _traced(op: Any, call: Call, fills: dict[str, str], scratch: Path) -> tuple[Traced, ...]:
+    """The kernels of one whole pass with no hook of ours in place, forward included."""
+    from torch.profiler import ProfilerActivity, profile
+
+    stuff = gpu_inputs.laid(call, gpu_inputs.drawn(call, fills))
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as seen:
+        run_pass(op, call, stuff)
+        torch.cuda.synchronize()
+    path = scratch / "trace.json"
+    seen.export_chrome_trace(str(path))
+    events = json.loads(path.read_text())["traceEvents"]
+    path.unlink()
+    kernels = sorted((e for e in events if e.get("cat") == "kernel"), key=lambda e: e["ts"])
+    return tuple(Traced(str(e["name"])[:200], tuple(int(n) for n in e["args"].get("grid", ()))) for e in kernels)
+
+
+def _sources(taper: Taper, root: Path) -> tuple[tuple[str, str, str], ...]:
+    found = []
+    for kernel in taper.kernels:
+        function = kernel.src.fn
+        file, digest = origin_of(function.fn, root)
+        found.append((str(function.fn.__name__), file, digest))
+    return tuple(found)
+
+
+def _record(
+    op: Any, call: Call, fills: dict[str, str], outputs: Path, number: int, root: Path, *, brief: bool
+) -> Recording:
+    folder = outputs / f"tape-{number}"
+    folder.mkdir()
+    peak = 0
+    traced: tuple[Traced, ...] = ()
+    try:
+        if brief:
+            run_pass(op, call, gpu_inputs.laid(call, gpu_inputs.drawn(call, fills)))
+        else:
+            peak = _peak(op, call, fills)
+            traced = _traced(op, call, fills, folder)
+        tape, taper = _three_times(op, call, fills, folder)
+    except CannotReplay as why:
+        return Recording(call.case, "", clip(str(why)), peak, traced, ())
+    except Exception as error:  # whatever variant code raises is news about the variant
+        if is_sticky(error):
+            raise ContextLost(f"{call.case}: {error}") from error
+        kind = "memory" if isinstance(error, torch.cuda.OutOfMemoryError) else "crashed"
+        return Recording(call.case, "", "", peak, traced, (), Refusal(kind, clip(f"{type(error).__name__}: {error}")))
+    finally:
+        torch.cuda.empty_cache()
+    write_text(folder / TAPE, render(tape))
+    return Recording(call.case, folder.name, "", peak, traced, _sources(taper, root))
+
+
+def gpu_job(op: Any, request: GpuRequest, inputs: Path, outputs: Path, switches: dict[str, Any]) -> GpuAnswer:
+    """`switches` as they were before the op was imported."""
+    fills, root = dict(request.fills), Path(request.subject.root)
+    calls: list[CallAnswer] = []
+    recordings: list[Recording] = []
+    try:
+        for call in request.checks:
+            calls.append(check_call(op, call, inputs, outputs, switches))
+        for number, call in enumerate(request.cases):
+            recordings.append(_record(op, call, fills, outputs, number, root, brief=request.brief))
+    except ContextLost as error:
+        return GpuAnswer(tuple(calls), tuple(recordings), Refusal("memory", clip(str(error))))
+    return GpuAnswer(tuple(calls), tuple(recordings))

@@ -1,0 +1,267 @@
+"""Records one pass on a GPU: the launches by a hook on Triton's launcher, torch's own operations by a dispatch mode.
+
+Both sit where autograd's device thread passes too. Everything allocated is kept alive while the recording lasts, so
+that an address means one tensor.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import hashlib
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from triton.compiler.compiler import CompiledKernel
+
+from bot.worker.contract.tape import (
+    LIBRARY,
+    MAX_CUBIN,
+    SCALARS,
+    Item,
+    Kernel,
+    Left,
+    Operation,
+    Pointer,
+    Region,
+    Scalar,
+    Tape,
+    View,
+)
+from bot.worker.passes import NAMES
+
+ALLOCATES = {
+    "aten::empty",
+    "aten::empty_like",
+    "aten::empty_strided",
+    "aten::new_empty",
+    "aten::new_empty_strided",
+}
+NEUTRAL = {"aten::set_", "aten::resize_", "aten::record_stream", "aten::lift_fresh"}
+SYNCS = {"aten::_local_scalar_dense", "aten::nonzero", "aten::equal", "aten::is_nonzero", "aten::item"}
+PACK = {"i1": "<?", "i8": "<b", "u8": "<B", "i16": "<h", "u16": "<H", "i32": "<i", "u32": "<I", "i64": "<q"}
+PACK |= {"u64": "<Q", "fp32": "<f", "fp64": "<d"}
+
+
+class CannotReplay(Exception):
+    """The pass does something that a recording does not hold; the text says what."""
+
+
+class Taper(TorchDispatchMode):  # type: ignore[misc]
+    """Active around a pass. `score` is called where the scored part begins."""
+
+    def __init__(self, inputs: dict[str, torch.Tensor], folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+        self._kept: list[Any] = []
+        self._regions: list[Region] = []
+        self._starts: list[tuple[int, int]] = []
+        """(address, region), sorted."""
+        self._before: list[Kernel | Operation] = []
+        self._steps: list[Kernel | Operation] = []
+        self._away = False
+        self.why_not = ""
+        self.kernels: list[Any] = []
+        for name, tensor in inputs.items():
+            self._region_of(tensor, name)
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def score(self) -> None:
+        """What was recorded so far only prepares."""
+        self._before, self._steps = self._steps, []
+        self.kernels.clear()
+
+    def _cannot(self, why: str) -> None:
+        self.why_not = self.why_not or why
+
+    def _region_of(self, tensor: torch.Tensor, name: str = "") -> int:
+        storage = tensor.untyped_storage()
+        at = storage.data_ptr()
+        place = bisect.bisect_left(self._starts, (at, -1))
+        if place < len(self._starts) and self._starts[place][0] == at:
+            return self._starts[place][1]
+        self._kept.append(storage)
+        self._regions.append(Region(storage.nbytes(), name))
+        bisect.insort(self._starts, (at, len(self._regions) - 1))
+        return len(self._regions) - 1
+
+    def _pointer(self, address: int) -> Pointer:
+        place = bisect.bisect_right(self._starts, (address, len(self._regions))) - 1
+        if place >= 0:
+            start, region = self._starts[place]
+            if start <= address < start + max(1, self._regions[region].nbytes):
+                return Pointer(region, address - start)
+        raise CannotReplay("a kernel is handed memory that torch did not allocate")
+
+    def view(self, tensor: torch.Tensor) -> View:
+        if tensor.dtype not in NAMES or tensor.device.type != "cuda":
+            raise CannotReplay(f"a tensor of {tensor.dtype} on {tensor.device.type}")
+        return View(
+            self._region_of(tensor),
+            tensor.storage_offset() * tensor.element_size(),
+            NAMES[tensor.dtype],
+            tuple(tensor.shape),
+            tuple(tensor.stride()),
+        )
+
+    # -- torch's own operations ---------------------------------------------------------------------------
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        if not self._away:
+            try:
+                self._note(func, args, kwargs, result)
+            except CannotReplay as why:
+                self._cannot(str(why))
+        return result
+
+    def _note(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        name = str(func._schema.name)
+        if name in SYNCS:
+            raise CannotReplay(f"the host waits for a value of the GPU ({name.removeprefix('aten::')})")
+        if name in NEUTRAL or func.is_view:
+            return
+        results = [r for r in (result if isinstance(result, (tuple, list)) else [result]) if _on_gpu(r)]
+        if not results:
+            return
+        if name in ALLOCATES:
+            for tensor in results:
+                self._region_of(tensor)
+            return
+        if len(results) != 1:
+            raise CannotReplay(f"{name} returns {len(results)} tensors")
+        self._steps.append(self._operation(func, name, args, kwargs, results[0]))
+
+    def _operation(self, func: Any, name: str, args: Any, kwargs: Any, result: torch.Tensor) -> Operation:
+        into = Item("view", view=self.view(result))
+        if name in ("aten::zeros", "aten::zeros_like", "aten::new_zeros"):
+            return Operation("aten::zero_", (into,))
+        if name in ("aten::ones", "aten::ones_like", "aten::new_ones"):
+            return Operation("aten::fill_.Scalar", (into, Item("int", number=1)))
+        if name in ("aten::full", "aten::full_like", "aten::new_full"):
+            value = args[2] if name == "aten::new_full" else args[1]
+            return Operation("aten::fill_.Scalar", (into, self._item(value)))
+        if name in ("aten::clone", "aten::_to_copy", "aten::contiguous"):
+            return Operation("aten::copy_", (into, self._item(args[0])))
+        full = name + (f".{func._overloadname}" if func._overloadname not in ("", "default") else "")
+        if full not in LIBRARY:
+            raise CannotReplay(f"torch's own {full.removeprefix('aten::')}")
+        arguments = tuple(self._item(value) for value in self._spelled_out(func, args, kwargs))
+        return Operation(full, arguments, None if func._schema.is_mutable else into.view)
+
+    def _spelled_out(self, func: Any, args: Any, kwargs: Any) -> list[Any]:
+        """All arguments in the order of the schema, defaults included."""
+        found = []
+        for place, parameter in enumerate(func._schema.arguments):
+            if place < len(args):
+                found.append(args[place])
+            else:
+                found.append(kwargs.get(parameter.name, parameter.default_value))
+        return found
+
+    def _item(self, value: Any) -> Item:
+        if isinstance(value, torch.Tensor):
+            if not _on_gpu(value) and value.numel() == 1:
+                return self._item(value.item())
+            return Item("view", view=self.view(value))
+        if value is None:
+            return Item("none")
+        if isinstance(value, bool):
+            return Item("bool", number=int(value))
+        if isinstance(value, int):
+            return Item("int", number=value)
+        if isinstance(value, float):
+            return Item("float", number=value)
+        if isinstance(value, torch.dtype):
+            return Item("dtype", text=NAMES.get(value, "?"))
+        if isinstance(value, (list, tuple)) and all(type(n) is int for n in value):
+            return Item("ints", numbers=tuple(value))
+        raise CannotReplay(f"an operation with an argument of type {type(value).__name__}")
+
+    # -- launches ---------------------------------------------------------------------------------------------
+
+    def launched(self, kernel: Any, grid: tuple[int, int, int], arguments: tuple[Any, ...]) -> None:
+        try:
+            self._steps.append(self._kernel(kernel, grid, arguments))
+            self.kernels.append(kernel)
+        except CannotReplay as why:
+            self._cannot(str(why))
+
+    def _kernel(self, kernel: Any, grid: tuple[int, int, int], arguments: tuple[Any, ...]) -> Kernel:
+        facts = kernel.metadata
+        odd = {
+            "a cluster of programs": getattr(facts, "num_ctas", 1) != 1,
+            "a cooperative grid": bool(getattr(facts, "launch_cooperative_grid", False)),
+            "a dependent launch": bool(getattr(facts, "launch_pdl", False)),
+            "memory that Triton allocates": bool(facts.global_scratch_size or facts.profile_scratch_size),
+            "tensor descriptors": bool(getattr(facts, "tensordesc_meta", None)),
+        }
+        for what, present in odd.items():
+            if present:
+                raise CannotReplay(f"{facts.name} uses {what}")
+        cubin = kernel.asm["cubin"]
+        if len(cubin) > MAX_CUBIN:
+            raise CannotReplay(f"{facts.name} is larger than {MAX_CUBIN} bytes")
+        digest = hashlib.sha256(cubin).hexdigest()
+        path = self._folder / f"{digest}.cubin"
+        if not path.exists():
+            path.write_bytes(cubin)
+        values = [
+            self._argument(str(kind), value)
+            for kind, value in zip(kernel.src.signature.values(), arguments, strict=True)
+            if kind != "constexpr"
+        ]
+        return Kernel(digest, str(facts.name), grid, 32 * int(facts.num_warps), int(facts.shared), tuple(values))
+
+    def _argument(self, kind: str, value: Any) -> Pointer | Scalar:
+        if kind.startswith("*"):
+            return self._pointer(int(value.data_ptr()) if hasattr(value, "data_ptr") else int(value or 0))
+        if kind not in SCALARS:
+            raise CannotReplay(f"a kernel takes an argument of kind {kind[:40]}")
+        raw = struct.pack(PACK[kind], value)
+        return Scalar(kind, int.from_bytes(raw, "little"))
+
+    # -- the end ----------------------------------------------------------------------------------------------
+
+    def tape(self, case: str, left: list[tuple[Any, str, torch.Tensor]]) -> Tape:
+        """The whole recording, or CannotReplay."""
+        if self.why_not:
+            raise CannotReplay(self.why_not)
+        if not any(isinstance(step, Kernel) for step in self._steps):
+            raise CannotReplay("the pass launches no Triton kernel")
+        views = tuple(Left(role, name, self.view(tensor)) for role, name, tensor in left)
+        return Tape(case, tuple(self._regions), tuple(self._before), tuple(self._steps), views)
+
+
+def _on_gpu(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == "cuda"
+
+
+@contextlib.contextmanager
+def hooked(seen: Callable[[Any, tuple[int, int, int], tuple[Any, ...]], None]) -> Iterator[None]:
+    """While active, every launch is told before it happens, on whichever thread it does."""
+    original = CompiledKernel.run
+
+    def run(kernel: Any) -> Any:
+        launcher = original.fget(kernel)
+
+        def launch(x: int, y: int, z: int, stream: Any, function: Any, packed: Any, facts: Any, *rest: Any) -> Any:
+            enter, leave, *arguments = rest
+            seen(kernel, (int(x), int(y), int(z)), tuple(arguments))
+            return launcher(x, y, z, stream, function, packed, facts, enter, leave, *arguments)
+
+        return launch
+
+    CompiledKernel.run = property(run)
+    try:
+        yield
+    finally:
+        CompiledKernel.run = original

@@ -1,0 +1,166 @@
+"""FINALIZE in real worktrees: style, tests, and whose copies of them decide."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from bot.bench.finish import finish
+from bot.errors import GitError
+from bot.git.repo import Repo
+from bot.model.campaign import Finalization
+from bot.model.site import KernelSite
+from bot.model.variant import SourceFile
+from tests.git.world import raw_commit
+
+WHO, AT = ("Ann", "ann@example.com"), "2026-01-31T12:00:00Z"
+OP, TEST, OTHER, STYLE = "src/op.py", "test/test_op.py", "test/test_layer.py", "Makefile"
+SITE = KernelSite(
+    kernel="softmax",
+    preset="toml",
+    source_root="src",
+    module="op",
+    files=(OP,),
+    test_file=TEST,
+    benchmark_file="bench/op.py",
+    test_command=("{python}", "-I", "-S", "{test}"),
+    style_command=("{python}", "-I", "-S", STYLE),
+)
+"""Commands that take a hundredth of a second: a test is a script here, and so is the style check."""
+STRICT = b"import sys\nsys.exit('op' not in open('src/op.py').read() or 'wrong' in open('src/op.py').read())\n"
+BLIND = b"print('all is well')\n"
+FAILS = b"raise SystemExit('no')\n"
+RIGHT, WRONG = (SourceFile(path=OP, text=text) for text in ("op = 'right'\n", "op = 'wrong'\n"))
+Tree = dict[str, bytes | None]
+
+
+class Place:
+    def __init__(self, root: Path) -> None:
+        self.repo, self.scratch = Repo.init(root / "a.git", bare=True), root / "scratch"
+        self.target = self.commit({OP: b"op = 0\n", TEST: STRICT, STYLE: BLIND})
+
+    def commit(self, tree: Tree) -> str:
+        files = {path: text for path, text in tree.items() if text is not None}
+        return self.repo.commit_files(None, files, "tree\n", author=WHO, date=AT, whole_tree=True)
+
+    def head(self, **changes: bytes | None) -> str:
+        return self.commit({OP: b"op = 0\n", TEST: STRICT, STYLE: BLIND, **changes})
+
+    def finish(
+        self, head: str, file: SourceFile, *, target: bool, differs: tuple[str, ...] = (TEST,), site: KernelSite = SITE
+    ) -> Finalization:
+        return finish(
+            self.repo,
+            head,
+            site,
+            3,
+            (file,),
+            python=sys.executable,
+            scratch=self.scratch,
+            judging=differs,
+            judged_by=self.target if target else None,
+        )
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_a_winner_that_passes_is_finished_as_it_is(place: Place) -> None:
+    done = place.finish(place.head(), RIGHT, target=False, differs=())
+    assert (done.passed, done.variant, done.files) == (True, 3, (RIGHT,))
+    assert [run.argv for run in done.tests] == [("python", "-I", "-S", TEST)]
+
+
+def test_a_winner_that_a_test_refuses_does_not_pass(place: Place) -> None:
+    done = place.finish(place.head(), WRONG, target=False, differs=())
+    assert [run.passed for run in done.tests] == [False] and not done.passed
+
+
+@pytest.mark.parametrize(("target", "passed"), [(False, True), (True, False)])
+def test_whose_test_decides(place: Place, target: bool, passed: bool) -> None:
+    """The pull request brings a test that sees nothing; the one of the target branch sees that the winner is wrong."""
+    assert place.finish(place.head(**{TEST: BLIND}), WRONG, target=target).passed is passed
+
+
+@pytest.mark.parametrize(("target", "passed"), [(False, False), (True, True)])
+def test_whose_style_check_decides(place: Place, target: bool, passed: bool) -> None:
+    done = place.finish(place.head(**{STYLE: FAILS}), RIGHT, target=target, differs=(STYLE,))
+    assert done.style[-1].passed is passed
+
+
+@pytest.mark.parametrize(("target", "passed"), [(False, False), (True, True)])
+def test_a_file_the_target_branch_does_not_have_is_not_there(place: Place, target: bool, passed: bool) -> None:
+    """Like a conftest.py that came with the pull request."""
+    extra = "test/extra.txt"
+    look = f"import os, sys\nsys.exit(os.path.exists({extra!r}))\n".encode()
+    place.target = place.commit({OP: b"op = 0\n", TEST: look, STYLE: BLIND})
+    head = place.commit({OP: b"op = 0\n", TEST: look, STYLE: BLIND, extra: b"here"})
+    assert place.finish(head, RIGHT, target=target, differs=(extra,)).passed is passed
+
+
+@pytest.mark.parametrize("target", [False, True])
+def test_a_file_the_pull_request_dropped_comes_back(place: Place, target: bool) -> None:
+    data = "test/data/expected.txt"
+    look = f"import os, sys\nsys.exit(not os.path.exists({data!r}))\n".encode()
+    place.target = place.commit({OP: b"op = 0\n", TEST: look, STYLE: BLIND, data: b"1"})
+    head = place.commit({OP: b"op = 0\n", TEST: look, STYLE: BLIND})
+    assert place.finish(head, RIGHT, target=target, differs=(data,)).passed is target
+
+
+@pytest.mark.parametrize(("target", "runs"), [(False, [TEST, OTHER]), (True, [TEST])])
+def test_a_test_that_only_the_pull_request_has_runs_only_where_its_own_decide(
+    place: Place, target: bool, runs: list[str]
+) -> None:
+    site = SITE.model_copy(update={"dependent_tests": (OTHER,)})
+    done = place.finish(place.head(**{OTHER: BLIND}), RIGHT, target=target, differs=(OTHER,), site=site)
+    assert [run.argv[-1] for run in done.tests] == runs
+    assert done.passed
+
+
+def test_the_kernel_itself_is_the_winner_s_whoever_judges(place: Place) -> None:
+    assert place.finish(place.head(**{TEST: BLIND}), RIGHT, target=True).files == (RIGHT,)
+
+
+def hostile(place: Place, entries: list[tuple[str, str, bytes]]) -> str:
+    """A head that nobody's tools would write."""
+    usual = [("100644", OP, b"op = 0\n"), ("100644", STYLE, BLIND)]
+    return raw_commit(place.repo.path, "refs/heads/evil", [*usual, *entries])
+
+
+def test_a_link_of_the_head_in_place_of_a_test_is_replaced_not_followed(place: Place, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.py"
+    outside.write_bytes(BLIND)
+    head = hostile(place, [("120000", TEST, os.fsencode(outside))])
+    assert not place.finish(head, WRONG, target=True).passed
+    assert outside.read_bytes() == BLIND
+
+
+def test_a_link_of_the_head_in_place_of_a_folder_is_refused(place: Place, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    head = hostile(place, [("120000", "test", os.fsencode(outside))])
+    with pytest.raises(GitError, match="cannot be taken from the target branch"):
+        place.finish(head, RIGHT, target=True)
+    assert list(outside.iterdir()) == []
+
+
+def test_a_link_in_place_of_a_folder_goes_when_it_judges_itself(place: Place, tmp_path: Path) -> None:
+    """git names the link beside what the target branch has below it."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    head = hostile(place, [("120000", "test", os.fsencode(outside))])
+    differs = place.repo.changed(place.target, head)
+    assert differs == ("test", TEST)
+    assert place.finish(head, RIGHT, target=True, differs=differs).passed
+    assert list(outside.iterdir()) == []
+
+
+def test_a_folder_in_place_of_a_test_is_an_answer_not_a_crash(place: Place) -> None:
+    head = hostile(place, [("100644", f"{TEST}/inner.txt", b"1")])
+    with pytest.raises(GitError, match="cannot be taken from the target branch"):
+        place.finish(head, RIGHT, target=True)

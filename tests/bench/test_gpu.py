@@ -1,0 +1,101 @@
+"""What the driver says of a GPU, and which bench follows from it."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+
+import pytest
+
+from bot.bench import gpu as gpus
+from bot.bench.choosing import EvidenceChoice, gpu_of, opener_for
+from bot.bench.gpu import Gpu, parse, reserved
+from bot.bench.measure import open_static_bench
+from bot.bench.measured import GRAPH_US, MOST_LANES, lanes_for, open_measured_bench
+from bot.errors import OperatorError
+from bot.model.measurement import Suite
+from bot.model.site import KernelSite
+
+LINE = "GPU-d79bbc67-896f-d1ed-e803-7c2167239199, NVIDIA H200, 580.159.04, 9.0, 143771"
+H200 = parse(LINE)
+
+
+def test_a_line_of_nvidia_smi_names_the_gpu() -> None:
+    assert (H200.name, H200.arch, H200.driver, H200.memory_mib) == ("NVIDIA H200", "sm_90", "580.159.04", 143771)
+    assert parse(LINE.replace("9.0", "10.0")).arch == "sm_100"
+
+
+def test_a_worker_sees_this_gpu_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    assert H200.environment == {"CUDA_VISIBLE_DEVICES": H200.uuid}
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/usr/local/nvidia/lib64")
+    assert H200.environment["LD_LIBRARY_PATH"] == "/usr/local/nvidia/lib64"
+
+
+def test_without_a_driver_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert gpus.find_gpus() == ()
+    with pytest.raises(OperatorError) as found:
+        gpus.the_gpu()
+    assert "--evidence static" in found.value.hint
+
+
+@pytest.mark.parametrize("here", [(), (H200,)])
+def test_static_is_static_whatever_is_there(here: tuple[Gpu, ...]) -> None:
+    assert gpu_of(EvidenceChoice.STATIC, lambda: here) is None
+
+
+def test_auto_measures_where_it_can() -> None:
+    assert gpu_of(EvidenceChoice.AUTO, lambda: (H200,)) == H200
+    assert gpu_of(EvidenceChoice.AUTO, lambda: ()) is None
+    assert opener_for(None) is open_static_bench
+
+
+def test_who_asks_for_measurements_is_told_where_there_are_none() -> None:
+    assert gpu_of(EvidenceChoice.MEASURED, lambda: (H200,)) == H200
+    with pytest.raises(OperatorError, match="nothing can be measured"):
+        gpu_of(EvidenceChoice.MEASURED, lambda: ())
+
+
+def test_another_gpu_than_the_one_asked_for_measures_nothing(tmp_path: Path) -> None:
+    site = KernelSite(
+        kernel="rms_norm",
+        preset="liger",
+        source_root="src",
+        module="m",
+        files=("src/m.py",),
+        test_file="t",
+        benchmark_file="b",
+        test_command=(),
+        style_command=(),
+    )
+    with pytest.raises(OperatorError, match="sm_100 was asked for, and the GPU here is NVIDIA H200"):
+        open_measured_bench(tmp_path, site, Suite(name="quick", cases=(), checks=()), "sm_100", "p", tmp_path, gpu=H200)
+
+
+def _try(found: Gpu, said: multiprocessing.Queue[str]) -> None:
+    try:
+        with reserved(found):
+            said.put("mine")
+    except OperatorError as error:
+        said.put(str(error))
+
+
+def test_two_campaigns_never_share_a_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(gpus.tempfile, "gettempdir", lambda: str(tmp_path))
+    said: multiprocessing.Queue[str] = multiprocessing.get_context("fork").Queue()
+    with reserved(H200):
+        other = multiprocessing.get_context("fork").Process(target=_try, args=(H200, said))
+        other.start()
+        other.join()
+        assert "another campaign is using NVIDIA H200" in said.get()
+    _try(H200, said)
+    assert said.get() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("pilot_us", "lanes"), [(20.0, 1), (19.9, 8), (100.0, 1), (2.0, MOST_LANES), (0.0, MOST_LANES)]
+)
+def test_short_passes_are_put_behind_one_another(pilot_us: float, lanes: int) -> None:
+    assert lanes_for(pilot_us) == lanes
+    assert lanes == 1 or lanes == MOST_LANES or lanes * pilot_us >= GRAPH_US

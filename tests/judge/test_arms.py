@@ -1,0 +1,129 @@
+"""What a tape asks of torch is done on the lanes' own memory, and on nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from bot.judge.arms import OPERATIONS, Arm, Lane
+from bot.judge.layout import ALIGN, BANKS, layout_of, padded, scratch_of
+from bot.worker.contract import Argument, Call, ContractError, TensorSpec
+from bot.worker.contract.tape import LIBRARY, Item, Left, Operation, Region, Tape, View
+from tests.worker.tapes import X, Y, operation, tape
+
+CALL = Call("c", "forward-4x8", "forward", (Argument("x", TensorSpec("x", "float32", (4, 8))),), (), blob="", turns=1)
+
+
+def played(told: Tape, x: torch.Tensor, lanes: int = 1) -> list[torch.Tensor]:
+    """The first result of each lane after one pass, every lane on the same x."""
+    layout = layout_of(CALL, told, lanes)
+    arm = Arm(told, Path("nowhere"), layout, driver=None)  # type: ignore[arg-type]
+    size = layout.bank_bytes + arm.scratch_bytes
+    memory = torch.full((lanes * size,), 0xFF, dtype=torch.uint8)
+    found = []
+    for number in range(lanes):
+        lane = Lane(memory, number * size)
+        lane.tensor(0, X).copy_(x)
+        arm.prepare(lane, 0)
+        arm.body(lane, 0)
+        into = [torch.empty(4, 8)]
+        arm.hand_over(lane, into)
+        found += into
+    return found
+
+
+def numbers() -> torch.Tensor:
+    return torch.arange(32, dtype=torch.float32).reshape(4, 8)
+
+
+def test_every_operation_that_may_be_recorded_can_be_played() -> None:
+    assert set(OPERATIONS) == LIBRARY
+
+
+def test_a_step_reads_one_region_and_writes_another() -> None:
+    first, second = played(tape(operation()), numbers(), lanes=2)
+    assert torch.equal(first, 2 * numbers())
+    assert torch.equal(second, 2 * numbers())
+
+
+def item(view: View) -> Item:
+    return Item("view", view=view)
+
+
+@pytest.mark.parametrize(
+    ("step", "wanted"),
+    [
+        (operation("aten::exp", item(X)), lambda x: x.exp()),
+        (operation("aten::neg", item(X)), lambda x: -x),
+        (operation("aten::div.Tensor", item(X), Item("float", number=4.0)), lambda x: x / 4),
+        (operation("aten::add.Tensor", item(X), item(X), Item("int", number=2)), lambda x: 3 * x),
+        (operation("aten::sub.Tensor", item(X), item(X), Item("int", number=2)), lambda x: -x),
+        (operation("aten::copy_", item(Y), item(X), Item("bool", number=0), result=None), lambda x: x),
+        (operation("aten::fill_.Scalar", item(Y), Item("float", number=3.5), result=None), lambda x: 0 * x + 3.5),
+        (operation("aten::zero_", item(Y), result=None), lambda x: 0 * x),
+        (
+            operation(
+                "aten::sum.dim_IntList",
+                item(X),
+                Item("ints", numbers=(0,)),
+                Item("bool", number=1),
+                Item("none"),
+                result=View(1, 0, "float32", (1, 8), (8, 1)),
+            ),
+            None,
+        ),
+    ],
+)
+def test_operations_mean_what_torch_means(step: Operation, wanted: Any) -> None:
+    found = played(tape(step), numbers())[0]
+    if wanted is None:
+        assert torch.equal(found[0], numbers().sum(dim=0))
+    else:
+        assert torch.equal(found, wanted(numbers()))
+
+
+def test_what_prepares_runs_before_what_is_scored() -> None:
+    told = tape(operation("aten::exp", item(Y)), before=(operation("aten::neg", item(X)),))
+    assert torch.equal(played(told, numbers())[0], (-numbers()).exp())
+
+
+def test_a_tape_may_not_bring_inputs_of_its_own() -> None:
+    stranger = tape(operation(), regions=(Region(128, "weights of mine"), Region(128)))
+    with pytest.raises(ContractError, match="is not the judge's"):
+        played(stranger, numbers())
+
+
+def test_an_input_of_another_size_is_not_the_judges() -> None:
+    with pytest.raises(ContractError, match="is not the judge's"):
+        played(tape(operation(), regions=(Region(256, "x"), Region(128))), numbers())
+
+
+def test_a_variant_has_to_leave_what_v0_leaves() -> None:
+    layout = layout_of(CALL, tape(operation()), 1)
+    other = tape(operation(), left=(Left("output", "1", Y),))
+    with pytest.raises(ContractError, match="other results"):
+        Arm(other, Path("nowhere"), layout, driver=None)  # type: ignore[arg-type]
+
+
+def test_banks_and_slots_never_touch() -> None:
+    layout = layout_of(CALL, tape(operation()), lanes=3)
+    assert layout.bank_bytes == padded(128) == ALIGN
+    spans = [(layout.bank(b), layout.bank_bytes) for b in range(BANKS)]
+    spans += [(layout.result(s, lane), layout.lane_bytes) for s in range(layout.slots) for lane in range(3)]
+    ends = [0, *(start + size for start, size in sorted(spans))]
+    assert [start for start, _ in sorted(spans)] == ends[:-1]
+    assert ends[-1] == layout.shared_bytes
+
+
+def test_neighbouring_lanes_hold_different_contents() -> None:
+    layout = layout_of(CALL, tape(operation()), lanes=4)
+    assert [layout.contents(1, lane) for lane in range(4)] == [1, 2, 0, 1]
+
+
+def test_inputs_take_no_room_among_the_scratch() -> None:
+    placed, size = scratch_of((Region(128, "x"), Region(100), Region(513)))
+    assert placed == {1: 0, 2: 512}
+    assert size == 512 + 1024

@@ -1,0 +1,67 @@
+"""A tape comes from a process that ran hostile code: nothing in it may point outside of its own memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bot.worker.contract import ContractError, parse, render
+from bot.worker.contract.tape import MAX_STEPS, Item, Left, Pointer, Region, Scalar, Tape, View, sound
+from tests.worker.tapes import X, Y, kernel, operation, tape
+
+
+def test_an_honest_tape_crosses_the_border_unchanged() -> None:
+    told = tape(kernel(), operation())
+    assert sound(parse(Tape, render(told))) == told
+
+
+def test_a_view_ends_where_its_last_element_ends() -> None:
+    assert X.end == 128
+    assert View(0, 4, "bfloat16", (2, 3), (10, 1)).end == 4 + 2 * 13
+    assert View(0, 64, "float32", (0, 8), (8, 1)).end == 64
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (tape(kernel(arguments=(Pointer(2, 0),))), "no region 2"),
+        (tape(kernel(arguments=(Pointer(-1, 0),))), "no region -1"),
+        (tape(kernel(arguments=(Pointer(0, 129),))), "outside of region 0"),
+        (tape(kernel(arguments=(Pointer(0, -1),))), "outside of region 0"),
+        (tape(kernel(arguments=(Scalar("i32", 2**32),))), "argument of kind 'i32'"),
+        (tape(kernel(arguments=(Scalar("i128", 1),))), "argument of kind 'i128'"),
+        (tape(kernel(binary="../../etc/passwd")), "not a hash"),
+        (tape(kernel(grid=(0, 1, 1))), "grid"),
+        (tape(kernel(grid=(1, 65536, 1))), "grid"),
+        (tape(kernel(threads=2048)), "threads"),
+        (tape(kernel(shared=-1)), "shared memory"),
+        (tape(operation("aten::set_")), "not among the operations"),
+        (tape(operation("aten::exp", Item("view", view=View(0, 0, "float32", (5, 8), (8, 1))))), "outside of region 0"),
+        (tape(operation(result=View(1, 2, "float32", (4, 8), (8, 1)))), "between two elements"),
+        (tape(operation(result=View(1, 0, "float32", (4, 8), (8, -1)))), "negative"),
+        (tape(operation(result=View(1, 0, "object", (4, 8), (8, 1)))), "unknown form"),
+        (tape(left=(Left("output", "0", View(1, 64, "float32", (4, 8), (8, 1))),)), "outside of region 1"),
+        (tape(regions=(Region(-1, "x"), Region(128))), "no GPU has"),
+        (tape(regions=(Region(2**40, "x"), Region(128))), "no GPU has"),
+        (tape(*[kernel()] * (MAX_STEPS + 1)), "too long"),
+    ],
+)
+def test_what_points_elsewhere_is_refused(wrong: Tape, why: str) -> None:
+    with pytest.raises(ContractError, match=why):
+        sound(wrong)
+
+
+def test_an_empty_recording_is_none() -> None:
+    with pytest.raises(ContractError, match="nothing was launched"):
+        sound(tape(steps=()))
+
+
+@pytest.mark.parametrize("changes", [{"grid": (2**31 - 1, 65535, 65535)}, {"threads": 1024}, {"shared": 256 * 1024}])
+def test_limits_themselves_are_allowed(changes: dict[str, Any]) -> None:
+    assert sound(tape(kernel(**changes)))
+
+
+def test_the_last_byte_of_a_region_may_be_named() -> None:
+    assert sound(tape(kernel(arguments=(Pointer(0, 128), Scalar("i32", 2**32 - 1)))))
+    assert sound(tape(operation(result=Y)))
