@@ -11,16 +11,17 @@ KERNELWRIGHT := $(if $(READY),$(VENV)/bin/kernelwright,$(PY) -m bot)
 UV     := uv==0.13.8
 # what was said to this make is not for a make that a test or the demo starts
 ALONE  := env $(addprefix -u ,MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES ARGS MARKS KERNEL PY PYTHON HEAVY TORCH_INDEX)
-MARKS  ?= not gpu and not browser and not long
+MARKS  ?= not gpu and not browser and not long and not full
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long lint browser gpu-test lock clean
+.PHONY: help demo test test-long test-full lint browser gpu-test lock clean
 
 help:
 	@echo "make demo      play one comment to one commit on an embedded GitHub; no account, no GPU (KERNEL=softmax, ARGS=...)"
 	@echo "make test      the tests, but those that need a GPU or a browser (ARGS='-k journal', MARKS=...)"
 	@echo "make test-long  the demo with every kernel, and a kill in the middle of a real round: about ten minutes"
+	@echo "make test-full  every wrong kernel the mutator makes, held before the judge: about twenty minutes"
 	@echo "make lint      ruff, its formatter and mypy"
 	@echo "make browser   install a Chromium with apt where none is found, for screenshots and browser tests"
 	@echo "make gpu-test  the tests that need a CUDA device (PY=python3 to use an interpreter that has torch already)"
@@ -38,6 +39,9 @@ test: $(READY)
 
 test-long: $(READY)
 	@$(ALONE) $(PY) -m pytest -m long $(ARGS)
+
+test-full: $(READY)
+	@$(ALONE) $(PY) -m pytest -m full $(ARGS)
 
 gpu-test: $(READY)
 	@$(ALONE) $(PY) -m pytest -m gpu $(ARGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 
 import click
 
@@ -11,7 +12,7 @@ from bot.errors import BotError
 
 
 def main() -> None:
-    """Run the command line; an error of ours becomes two lines and an exit code, never a traceback."""
+    """Run the command line; an error we know becomes two lines and an exit code, never a traceback."""
     try:
         status = cli.main(prog_name="kernelwright", standalone_mode=False)
     except click.ClickException as error:
@@ -25,6 +26,10 @@ def main() -> None:
         if error.hint:
             print(f"  {error.hint}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except Exception:  # nobody expected it, so whoever mends it needs all of it
+        traceback.print_exc()
+        print("kernelwright: internal_error: a mistake of ours; please report it with the lines above", file=sys.stderr)
+        sys.exit(BotError.exit_code)
     sys.exit(status if isinstance(status, int) else 0)
 
 

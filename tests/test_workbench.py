@@ -9,10 +9,13 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from tests import order
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -70,7 +73,7 @@ def test_only_browser_installs_a_system_package() -> None:
 
 @needs_make
 def test_tests_need_neither_gpu_nor_browser() -> None:
-    assert '-m "not gpu and not browser and not long"' in make("--dry-run", "test").stdout
+    assert '-m "not gpu and not browser and not long and not full"' in make("--dry-run", "test").stdout
     assert '-m "not gpu"' in make("--dry-run", "test", "MARKS=not gpu").stdout
 
 
@@ -125,11 +128,26 @@ def test_a_missing_python_is_named(empty_clone: Path) -> None:
 def test_ci_ends_with_the_tests() -> None:
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "set -euo pipefail" in script
-    assert script.rstrip().splitlines()[-1].startswith("make test")
+    last = script.rstrip().splitlines()[-1]
+    assert last.startswith("make test ")
+    assert "not gpu and not long and not full" in last, "what takes many minutes is asked for by name"
     assert "make lint" in script
     assert "make browser" in script
     assert subprocess.run(["bash", "-n", str(ROOT / ".ci" / "run")]).returncode == 0
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
+
+
+def test_long_files_come_first_and_the_rest_stays_in_order() -> None:
+    names = ["tests/a.py::one", order.FIRST[1] + "::x[1]", "tests/a.py::two", order.FIRST[0] + "::y", order.FIRST[1]]
+    items = [SimpleNamespace(nodeid=name) for name in names]
+    order.long_ones_first(items)
+    assert [item.nodeid for item in items] == [names[3], names[1], names[4], names[0], names[2]]
+
+
+def test_the_long_files_are_files() -> None:
+    assert len(set(order.FIRST)) == len(order.FIRST)
+    assert set(order.FIRST) >= order.APART
+    assert [path for path in order.FIRST if (ROOT / path).parent.exists() and not (ROOT / path).exists()] == []
 
 
 def test_the_base_is_locked_by_hash() -> None:

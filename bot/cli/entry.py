@@ -13,6 +13,9 @@ VERBS = {
     "demo": ("bot.cli.demo", "Play the whole story on an embedded GitHub: no account, no GPU."),
     "optimize": ("bot.cli.local", "Optimise one kernel of a local checkout."),
     "show": ("bot.cli.show", "Replay the journal of a campaign."),
+    "calibrate": ("bot.cli.calibrate", "Measure how often this machine's clock is wrong; needs a GPU."),
+    "verify": ("bot.cli.verify", "Recompute the figures of a calibration from its raw blocks."),
+    "judge-suite": ("bot.cli.judge_suite", "Judge a folder of cheats and honest rewrites; see who gets through."),
     "decide": ("bot.cli.jobs", "Zone: turn an event into a campaign's next step. Runs no code of the pull request."),
     "measure": ("bot.cli.jobs", "Zone: carry out one order on the machine with the GPU. Needs no token."),
     "publish": ("bot.cli.jobs", "Zone: check what a GPU job left, write the records, tell people."),
@@ -28,6 +31,7 @@ Exit codes:
   4    a record or artifact could not be believed
   5    GitHub refused or did not answer
   6    git failed
+  70   a mistake of ours: please report it
   130  stopped by you
 """
 
@@ -42,7 +46,7 @@ class Verbs(click.Group):
         if cmd_name not in VERBS:
             return None
         module = importlib.import_module(VERBS[cmd_name][0])
-        command: click.Command = getattr(module, cmd_name)
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -57,10 +57,15 @@ def _campaign_name(context: click.Context, option: click.Parameter, name: str) -
 @click.option("--order-out", type=click.Path(path_type=Path), help="Where to write the order for the GPU job.")
 def decide(order_out: Path | None) -> int:
     """Turn the event of this job (GITHUB_EVENT_PATH) into a campaign's next step."""
-    from bot.zones.decide import decide as run
+    from bot.zones.hearing import dismissed, hear
 
     settings = read_settings(os.environ)
-    report = run(settings)
+    event = hear(settings)
+    report = dismissed(event)
+    if report is None:
+        from bot.zones.decide import act  # most of the house, for an event that matters
+
+        report = act(event, settings)
     write_bundle(report, order_out)
     return _say(report, settings)
 
@@ -78,16 +83,21 @@ def decide(order_out: Path | None) -> int:
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Where to leave the segment.")
 @click.option("--scratch", required=True, type=click.Path(path_type=Path), help="An empty folder for this job alone.")
 @click.option("--python", default=sys.executable, show_default="this one", help="The target's Python.")
-def measure(order_file: Path, repository: Path, out: Path, scratch: Path, python: str) -> int:
+@click.option("--evidence", type=click.Choice(["auto", "measured", "static"]), default="auto", show_default=True)
+def measure(order_file: Path, repository: Path, out: Path, scratch: Path, python: str, evidence: str) -> int:
     """Carry out one order near the GPU. Reads no token and no network."""
+    from bot.bench.choosing import EvidenceChoice, gpu_of, opener_for
+    from bot.bench.gpu import reserved
     from bot.git.repo import Repo
     from bot.zones.measure import Workshop
     from bot.zones.measure import measure as run
 
     bundle = read_bundle(order_file)
     scratch.mkdir(parents=True, exist_ok=True)
-    shop = Workshop(repo=Repo(repository), python=python, scratch=scratch)
-    return _say(run(bundle.order, bundle.ledger_commit, shop, out))
+    gpu = gpu_of(EvidenceChoice(evidence))
+    shop = Workshop(repo=Repo(repository), python=python, scratch=scratch, gpu=gpu, open_bench=opener_for(gpu))
+    with reserved(gpu):
+        return _say(run(bundle.order, bundle.ledger_commit, shop, out))
 
 
 @click.command()

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import click
 
+from bot.bench.choosing import EvidenceChoice, gpu_of, opener_for
+from bot.bench.gpu import Gpu, reserved
 from bot.campaign.effects import AskHuman, Close, Effect, PlaceOrder, PushWinner, SayResult, SayStatus
 from bot.campaign.lineage import accepted
 from bot.campaign.machine import CHECKPOINT_OF, fold, owed
@@ -58,8 +60,11 @@ DONE_WELL = (Outcome.PUSHED, Outcome.NOTHING_TO_DO)
 class Desk:
     """A campaign whose journal is a file and whose people sit at this terminal."""
 
-    def __init__(self, repo: Repo, folder: Path, campaign: str, python: str, assume_yes: bool) -> None:
+    def __init__(
+        self, repo: Repo, folder: Path, campaign: str, python: str, assume_yes: bool, gpu: Gpu | None = None
+    ) -> None:
         self._repo, self._folder, self._python, self._yes = repo, folder, python, assume_yes
+        self._gpu = gpu
         folder.mkdir(parents=True, exist_ok=True)
         self._journal = JournalFile(folder / JOURNAL)
         self.campaign = fold(Campaign(id=campaign), self._journal.facts())
@@ -81,7 +86,13 @@ class Desk:
     def _measure(self) -> None:
         order = self.campaign.order
         assert order is not None
-        shop = Workshop(repo=self._repo, python=self._python, scratch=self._folder / "scratch" / order.id)
+        shop = Workshop(
+            repo=self._repo,
+            python=self._python,
+            scratch=self._folder / "scratch" / order.id,
+            gpu=self._gpu,
+            open_bench=opener_for(self._gpu),
+        )
         shop.scratch.mkdir(parents=True, exist_ok=True)
         out = self._folder / "segments" / order.id
         work(order, self.campaign, shop, out)
@@ -203,6 +214,7 @@ def _snapshot(repo: Repo, kernel_files: tuple[str, ...]) -> PullSnapshot:
         head_repo=HERE,
         base_ref=branch,
         base_repo=HERE,
+        base_sha=head,
     )
 
 
@@ -285,6 +297,13 @@ def _save(campaign: Campaign, path: Path | None) -> None:
 )
 @click.option("--yes", is_flag=True, help="Approve every checkpoint.")
 @click.option("--python", default=sys.executable, show_default="this one", help="The target's Python.")
+@click.option(
+    "--evidence",
+    type=click.Choice([choice.value for choice in EvidenceChoice]),
+    default=EvidenceChoice.AUTO.value,
+    show_default=True,
+    help="Whether a GPU has to measure.",
+)
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write a summary here.")
 def optimize(
     kernel: str,
@@ -297,6 +316,7 @@ def optimize(
     tried: tuple[Path, ...],
     yes: bool,
     python: str,
+    evidence: str,
     json_path: Path | None,
 ) -> int:
     """Optimise KERNEL of a local checkout. The winner becomes one commit on a branch of its own."""
@@ -317,12 +337,14 @@ def optimize(
     _exclude(repo)
     folder = root.resolve() / "optimization" / name
     campaign_id = _campaign_of(folder) or f"local-{name}-{utc_now().lower().replace(':', '').replace('-', '')}"
-    desk = Desk(repo, folder, campaign_id, python, yes)
+    device = gpu_of(EvidenceChoice(evidence))
+    desk = Desk(repo, folder, campaign_id, python, yes, device)
     _open(repo, folder, command, config, pull, desk)
     for path in tried:
         files = {target.site(name).files[0]: path.read_bytes()}
         made = repo.commit_files(pull.head_sha, files, f"try {path.name}\n", author=commits.AUTHOR, date=utc_now())
         desk.record(TryRequested(commit=made, actor=ME))
-    campaign = desk.run()
+    with reserved(device):
+        campaign = desk.run()
     _save(campaign, json_path)
     return 0 if campaign.outcome in DONE_WELL else 1

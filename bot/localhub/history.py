@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bot.git.repo import Repo
 from bot.git.run import run
+from bot.localhub.refs import read_refs
 
 STATUS_WORDS = {"A": "added", "M": "modified", "D": "removed", "R": "renamed", "C": "copied", "T": "changed"}
 FIELDS = "%H%x00%an%x00%ae%x00%aI%x00%B%x00%x01"
@@ -52,7 +53,9 @@ class History:
         return run(self.repo.path, arguments).or_raise().text
 
     def heads(self) -> dict[str, str]:
-        """Every ref and where it points."""
+        """Every ref and where it points. Only git itself can read a table of refs, the format newer ones may choose."""
+        if not (self.repo.path / "reftable").exists():
+            return read_refs(self.repo.path)
         lines = self._git("for-each-ref", "--format=%(objectname) %(refname)").splitlines()
         return {ref: sha for sha, _, ref in (line.partition(" ") for line in lines)}
 

@@ -18,6 +18,8 @@ class PullSnapshot(Word):
     """None when the fork was deleted."""
     base_ref: RefName
     base_repo: RepoName
+    base_sha: CommitSha | None = None
+    """Where the target branch stood when a campaign began; None when it was not asked for, or is gone."""
 
     @property
     def from_fork(self) -> bool:

@@ -98,7 +98,7 @@ def _png(figure: Any) -> bytes:
     size = figure.canvas.get_width_height()
     drawn = Image.frombytes("RGBA", size, bytes(figure.canvas.buffer_rgba())).convert("RGB")
     buffer = BytesIO()
-    drawn.quantize(COLOURS, dither=Image.Dither.NONE).save(buffer, format="PNG", optimize=True, dpi=(DPI, DPI))
+    drawn.quantize(COLOURS, dither=Image.Dither.NONE).save(buffer, format="PNG", compress_level=6, dpi=(DPI, DPI))
     return buffer.getvalue()
 
 

@@ -12,7 +12,7 @@ from bot.commands.markdown import command_lines
 from bot.commands.policy import may
 from bot.errors import OperatorError, UserError
 from bot.forge.client import ReviewView
-from bot.forge.events import CommentPosted, Dispatched, Ignored, ReviewsMayHaveChanged, Scheduled, read_event
+from bot.forge.events import CommentPosted, Dispatched, Event, Ignored, ReviewsMayHaveChanged, Scheduled
 from bot.forge.threads import say_once
 from bot.model.campaign import Answer, Campaign, Checkpoint, Stage, Zone
 from bot.model.commands import (
@@ -40,6 +40,7 @@ from bot.targets.tree import DirectoryTree
 from bot.zones import carry, refusals
 from bot.zones.conversation import say
 from bot.zones.doors import Doors, open_doors
+from bot.zones.hearing import hear, ignored
 from bot.zones.question import question_of
 from bot.zones.report import ZoneReport, about
 from bot.zones.scribe import Scribe
@@ -66,10 +67,6 @@ def open_desk(settings: Settings) -> Desk:
     tree = DirectoryTree(settings.workspace)
     config = read_config(tree.read(CONFIG))
     return Desk(config=config, target=open_target(tree, config))
-
-
-def _ignored(code: ReasonCode, why: str) -> ZoneReport:
-    return ZoneReport(zone=Zone.DECIDE, decision="ignored", reason_code=code, detail=why)
 
 
 def _campaigns(doors: Doors, pull: int) -> Iterator[Scribe]:
@@ -149,7 +146,7 @@ def _start(command: Optimize, event: CommentPosted, pull: PullSnapshot, desk: De
             requester=event.actor,
             comment_id=event.comment_id,
             requested_at=event.created_at,
-            pull=pull,
+            pull=pull.model_copy(update={"base_sha": doors.forge.branch_sha(pull.base_ref)}),
             policy=desk.config.policy,
         )
     )
@@ -276,7 +273,7 @@ def _comment(event: CommentPosted, settings: Settings) -> ZoneReport:
         return _unready(event, settings, error)
     command = grammar.parse(event.body, desk.target.kernels())
     if command is None:
-        return _ignored(ReasonCode.NO_COMMAND, "the comment holds no command")
+        return ignored(ReasonCode.NO_COMMAND, "the comment holds no command")
     doors = open_doors(settings)
     doors.forge.react(event.comment_id, "eyes")
     if not event.is_pull:
@@ -289,7 +286,7 @@ def _comment(event: CommentPosted, settings: Settings) -> ZoneReport:
 def _unready(event: CommentPosted, settings: Settings, error: UserError) -> ZoneReport:
     """The repository cannot be worked with; whoever asks is told what to mend."""
     if not command_lines(event.body[: grammar.LONGEST_COMMENT]):
-        return _ignored(ReasonCode.NO_COMMAND, "the comment holds no command")
+        return ignored(ReasonCode.NO_COMMAND, "the comment holds no command")
     return _refused(event, open_doors(settings), refusals.unready(error))
 
 
@@ -356,7 +353,7 @@ def _taken_in(reviews: tuple[ReviewView, ...], campaign: Campaign) -> bool:
 def _reviews(event: ReviewsMayHaveChanged, settings: Settings) -> ZoneReport:
     """The bridge only says that something changed; the truth is read again here."""
     doors = open_doors(settings)
-    report = _ignored(ReasonCode.NOTHING_WAITING, "no campaign waits for a review of this commit")
+    report = ignored(ReasonCode.NOTHING_WAITING, "no campaign waits for a review of this commit")
     for number in doors.forge.pulls_with_head(event.head_sha):
         scribe = open_campaign(doors, number)
         if scribe is None:
@@ -372,23 +369,20 @@ def _reviews(event: ReviewsMayHaveChanged, settings: Settings) -> ZoneReport:
     return report
 
 
-def decide(settings: Settings) -> ZoneReport:
-    """What the routing job calls, once an event."""
-    if settings.event_path is None or not settings.event_path.is_file():
-        raise UserError(
-            f"GITHUB_EVENT_PATH: no event was given, or {settings.event_path} is no file",
-            hint="set GITHUB_EVENT_PATH to the file of the event; GitHub Actions does it itself",
-            reason=ReasonCode.CONFIG_INVALID,
-        )
-    event = read_event(settings.event_name, settings.event_path.read_bytes(), settings.bot_id)
+def act(event: Event, settings: Settings) -> ZoneReport:
     match event:
         case Ignored():
-            return _ignored(event.code, event.why)
+            return ignored(event.code, event.why)
         case CommentPosted():
             return _comment(event, settings)
         case ReviewsMayHaveChanged():
             return _reviews(event, settings)
         case Scheduled() | Dispatched():
-            return _ignored(ReasonCode.UNRELATED_EVENT, "nothing is scheduled in this version")
+            return ignored(ReasonCode.UNRELATED_EVENT, "nothing is scheduled in this version")
         case _:
             assert_never(event)
+
+
+def decide(settings: Settings) -> ZoneReport:
+    """One event from its file to its report."""
+    return act(hear(settings), settings)

@@ -7,6 +7,7 @@ measured on is compared with the pinned commit, and verdicts are recomputed from
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from pathlib import Path
 
 from bot.analysis.estimate import timed
@@ -21,8 +22,10 @@ from bot.model.measurement import Measurement, Suite
 from bot.model.reasons import ReasonCode
 from bot.model.variant import SourceFile, sources_digest
 from bot.targets.contract import CONFIG, read_config
+from bot.targets.judges import judging
 from bot.targets.liger import open_target
 from bot.zones.judging import verdict_of
+from bot.zones.oracle import changed_files
 
 SEGMENT = "segment.jsonl"
 MAX_SEGMENT = 64 * 2**20
@@ -67,13 +70,24 @@ def _check_files(files: tuple[SourceFile, ...], campaign: Campaign) -> None:
         raise CorruptRecord(f"a source file has more than {MAX_SOURCE} characters")
 
 
-def _target(campaign: Campaign, repo: Repo) -> tuple[tuple[RepoPath, ...], Suite]:
-    """The kernel's files at the pinned commit and its suite, by the description on the default branch."""
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What stands at the pinned commit, by the description on the default branch."""
+
+    files: tuple[RepoPath, ...]
+    suite: Suite
+    oracle_differs: tuple[RepoPath, ...]
+
+
+def _known(campaign: Campaign, repo: Repo) -> Known:
     assert campaign.pull is not None and campaign.command is not None
     kernel = campaign.command.kernel
     try:
         target = open_target(repo.at(campaign.pull.head_sha), read_config(repo.read("HEAD", CONFIG)))
-        return target.files(kernel), target.suite(kernel)
+        files, changed = target.files(kernel), changed_files(campaign.pull, repo)
+        # Most pull requests touch the kernel alone; telling more would mean reading every source of the repository.
+        differs = judging(changed, target.site(kernel)) if set(changed) - set(files) else ()
+        return Known(files=files, suite=target.suite(kernel), oracle_differs=differs)
     except UserError as error:
         raise CorruptRecord(f"nothing here could have been profiled: {error}") from error
 
@@ -83,16 +97,18 @@ def _check_profile(profile: Profile, campaign: Campaign, repo: Repo) -> None:
     assert campaign.pull is not None and campaign.command is not None
     if profile.site.kernel != campaign.command.kernel:
         raise CorruptRecord(f"the profile is of {profile.site.kernel}, not of {campaign.command.kernel}")
-    files, suite = _target(campaign, repo)
-    if profile.site.files != files or tuple(file.path for file in profile.sources) != files:
-        raise CorruptRecord(f"the profile is of other files than those of its target, {', '.join(files)}")
-    if profile.suite != suite:
+    known = _known(campaign, repo)
+    if profile.site.files != known.files or tuple(file.path for file in profile.sources) != known.files:
+        raise CorruptRecord(f"the profile is of other files than those of its target, {', '.join(known.files)}")
+    if profile.suite != known.suite:
         raise CorruptRecord("the profile was made with another suite than its target's")
     for file in profile.sources:
         if repo.read(campaign.pull.head_sha, file.path) != file.text.encode():
             raise CorruptRecord(f"{file.path} differs from the pinned commit {campaign.pull.head_sha[:7]}")
     if profile.baseline.source != sources_digest(profile.sources):
         raise CorruptRecord("the baseline was measured on another source")
+    if profile.oracle_differs != known.oracle_differs:
+        raise CorruptRecord("the profile names other judging files than those that differ from the target branch")
 
 
 def _check_finalized(done: Finalization, campaign: Campaign) -> None:

@@ -3,33 +3,47 @@
 from __future__ import annotations
 
 from bot.campaign.lineage import score_of, sources_of
-from bot.guardrails import judge
+from bot.guardrails import judge, prescreen
 from bot.guardrails.hearing import Hearing
 from bot.model.campaign import Campaign
 from bot.model.ids import VariantNumber, variant_name
+from bot.model.measurement import Measurement
 from bot.model.variant import sources_digest
 from bot.model.verdict import Verdict
 
 
+def unrun(campaign: Campaign, number: VariantNumber) -> Measurement | None:
+    """What is known of a variant that is never run, because its text alone condemns it; None where it does not."""
+    played, profile = campaign.round_of(number), campaign.profile
+    assert played is not None and profile is not None
+    nothing = Measurement(runner=profile.baseline.runner, source=played.variant.digest)
+    refused = any(finding.severity == "reject" for finding in prescreen(_hearing(campaign, number, nothing)))
+    return nothing if refused else None
+
+
 def verdict_of(campaign: Campaign, number: VariantNumber) -> Verdict:
     """The verdict that follows from what the journal holds of this round."""
+    played = campaign.round_of(number)
+    assert played is not None and played.measurement is not None
+    return judge(_hearing(campaign, number, played.measurement))
+
+
+def _hearing(campaign: Campaign, number: VariantNumber, candidate: Measurement) -> Hearing:
     played, profile, command = campaign.round_of(number), campaign.profile, campaign.command
-    assert played is not None and played.measurement is not None and profile is not None and command is not None
+    assert played is not None and profile is not None and command is not None
     before = [other.variant for other in campaign.rounds if other.variant.number < number]
     earlier = [(variant_name(0), sources_digest(profile.sources))]
     earlier += [(variant_name(variant.number), variant.digest) for variant in before]
     best = score_of(campaign, campaign.incumbent)
-    return judge(
-        Hearing(
-            variant=played.variant,
-            sources=sources_of(campaign, 0),
-            allowed=profile.site.files,
-            earlier=tuple(earlier),
-            baseline=profile.baseline,
-            candidate=played.measurement,
-            suite=profile.suite,
-            goal=command.goal,
-            scope=command.scope,
-            best=best.value if best else 1.0,
-        )
+    return Hearing(
+        variant=played.variant,
+        sources=sources_of(campaign, 0),
+        allowed=profile.site.files,
+        earlier=tuple(earlier),
+        baseline=profile.baseline,
+        candidate=candidate,
+        suite=profile.suite,
+        goal=command.goal,
+        scope=command.scope,
+        best=best.value if best else 1.0,
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 from bot.analysis.bottleneck import diagnose
 from bot.analysis.estimate import timed
 from bot.bench.finish import finish
+from bot.bench.gpu import Gpu
 from bot.bench.measure import Bench, open_static_bench
 from bot.campaign.effects import (
     Effect,
@@ -28,7 +29,7 @@ from bot.campaign.machine import advance, fold, owed_in
 from bot.engine.space import settings as launch_settings
 from bot.errors import OperatorError, UserError
 from bot.git.repo import Repo
-from bot.hardware.catalog import for_choice
+from bot.hardware.catalog import for_choice, for_runner
 from bot.ledger import journal
 from bot.ledger.journal import Segment
 from bot.ledger.layout import journal_path
@@ -52,9 +53,10 @@ from bot.proposers.brief import Tried, brief_of
 from bot.targets.contract import read_config
 from bot.targets.liger import open_target
 from bot.targets.tree import DirectoryTree
+from bot.zones import oracle
 from bot.zones.clock import utc_now
 from bot.zones.intake import SEGMENT
-from bot.zones.judging import verdict_of
+from bot.zones.judging import unrun, verdict_of
 from bot.zones.report import ZoneReport, about
 
 MOST_STEPS = 1000
@@ -68,6 +70,8 @@ class Workshop:
     repo: Repo
     python: str
     scratch: Path
+    gpu: Gpu | None = None
+    """The GPU that variants are timed on; without one they are estimated."""
     open_bench: Callable[..., Bench] = open_static_bench
     finish: Callable[..., Finalization] = finish
     clock: Callable[[], str] = utc_now
@@ -117,8 +121,14 @@ class Shift:
         if self._bench is not None:
             self._bench.close()
 
+    def _arch(self) -> str:
+        """What was asked for; without a wish, what is here."""
+        gpu, asked = self._shop.gpu, _gpu(self.campaign)
+        wish = self.campaign.command.gpu if self.campaign.command is not None else GpuChoice.AUTO
+        return gpu.arch if gpu is not None and wish is GpuChoice.AUTO else for_choice(asked).arch
+
     def profile(self, effect: ProfileKernel) -> Fact:
-        assert self.campaign.command is not None
+        assert self.campaign.command is not None and self.campaign.pull is not None
         kernel, tree = self.campaign.command.kernel, DirectoryTree(self._tree())
         # The description of the target comes from the default branch, never from the pull request.
         config = read_config(_text(self._shop.repo.read("HEAD", "kernelwright.toml")))
@@ -129,11 +139,15 @@ class Shift:
                 ReasonCode.PREFLIGHT_FAILED, f"{kernel} cannot be measured here: missing {', '.join(missing)}"
             )
         site, suite = target.site(kernel), target.suite(kernel)
+        unjudged = oracle.unjudged(self.campaign, site, self._shop.repo)
+        if unjudged:
+            raise Preflight(ReasonCode.PREFLIGHT_FAILED, f"{kernel} cannot be judged here: {unjudged}")
         sources = tuple(SourceFile(path=path, text=_text(tree.read(path)) or "") for path in site.files)
-        sheet = for_choice(_gpu(self.campaign))
+        arch = self._arch()
         self._bench = self._shop.open_bench(
-            self._tree(), site, suite, sheet.arch, self._shop.python, self._shop.scratch / "bench"
+            self._tree(), site, suite, arch, self._shop.python, self._shop.scratch / "bench"
         )
+        sheet = for_runner(self._bench.runner)
         baseline = self._bench.measure(sources, passports=True)
         if baseline.fault is not None:
             raise Preflight(
@@ -149,6 +163,7 @@ class Shift:
             baseline=timed(baseline, suite),
             survey=survey,
             diagnosis=diagnose(baseline, suite, sheet, survey),
+            oracle_differs=oracle.differing(self.campaign.pull, site, self._shop.repo),
         )
         return Profiled(order=effect.order, profile=profile)
 
@@ -180,7 +195,10 @@ class Shift:
         assert self.campaign.profile is not None
         files = sources_of(self.campaign, effect.number)
         profile = self.campaign.profile
-        measurement = timed(self.bench(profile).measure(files, passports=True), profile.suite)
+        # Hostile text is refused before any of it runs.
+        measurement = unrun(self.campaign, effect.number)
+        if measurement is None:
+            measurement = timed(self.bench(profile).measure(files, passports=True), profile.suite)
         return VariantMeasured(order=effect.order, number=effect.number, measurement=measurement)
 
     def judge(self, effect: JudgeVariant) -> Fact:
@@ -196,6 +214,8 @@ class Shift:
             sources_of(self.campaign, effect.winner),
             python=self._shop.python,
             scratch=self._shop.scratch / "finish",
+            judging=self.campaign.profile.oracle_differs,
+            judged_by=oracle.judged_by(self.campaign),
         )
         return Finalized(order=effect.order, finalization=done)
 

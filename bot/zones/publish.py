@@ -92,7 +92,8 @@ def publish(settings: Settings, campaign: str, segment: Path | None) -> ZoneRepo
             hint="name a campaign that stands under campaigns/ on the branch kernelwright/ledger",
         )
     if scribe.campaign.pull is not None:
-        bring(doors.repo, scribe.campaign.pull.head_sha)
+        for commit in filter(None, (scribe.campaign.pull.head_sha, scribe.campaign.pull.base_sha)):
+            bring(doors.repo, commit)
     if segment is not None:
         _join(segment, scribe, doors)
     _look_at_head(scribe, doors)

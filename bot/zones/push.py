@@ -1,6 +1,7 @@
 """The push zone: the only one that writes to somebody's branch, and only what a human's word allows.
 
-The ledger is memory, not authority: the answer relied on is read again from GitHub before anything is pushed.
+The ledger is memory, not authority: the answer relied on is read again from GitHub before anything is pushed, and
+the policy from the default branch.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from bot.campaign.effects import PushWinner
-from bot.campaign.machine import owed_in
+from bot.campaign.machine import evidence_suffices, owed_in
 from bot.commands import grammar
-from bot.errors import Conflict, GitError, OperatorError
+from bot.errors import Conflict, GitError, OperatorError, UserError
 from bot.forge.client import Forge
+from bot.git.repo import Repo
 from bot.model.campaign import Answer, Campaign, Checkpoint, Stage, Zone
 from bot.model.commands import Approve
 from bot.model.facts import EffectDone, Fact, Pushed, PushRefused
@@ -19,6 +21,7 @@ from bot.model.people import Actor
 from bot.model.reasons import ReasonCode
 from bot.render import commit as commits
 from bot.settings import Settings
+from bot.targets.contract import CONFIG, read_config
 from bot.zones import carry
 from bot.zones.conversation import say
 from bot.zones.doors import Doors, bring, open_doors
@@ -69,14 +72,29 @@ def _forbidden(detail: str) -> PushRefused:
     return PushRefused(reason=ReasonCode.PUSH_FORBIDDEN, detail=detail)
 
 
+def as_allowed_now(campaign: Campaign, repo: Repo) -> Campaign | PushRefused:
+    """The campaign under the policy that the default branch has now: the ledger's copy could be anybody's."""
+    try:
+        policy = read_config(repo.read("HEAD", CONFIG)).policy
+    except UserError as error:
+        return PushRefused(reason=error.reason, detail=f"{error}; while nobody can say what is allowed, nothing is")
+    if policy.oracle == "target" and campaign.policy.oracle != "target":
+        return _forbidden(
+            "the tests ran from the pull request's own copies, and by now this repository trusts its own alone"
+        )
+    return campaign.model_copy(update={"policy": policy})
+
+
 def why_not(campaign: Campaign, forge: Forge) -> PushRefused | None:
-    """What GitHub says against this push; None when a person still wants it."""
+    """What GitHub says against this push; None when a person still wants it and the policy lets it be."""
     assert campaign.pull is not None
     if campaign.pull.from_fork:
         where = f"the winner can be taken from the branch optimize/{campaign.id} of this repository"
         return _forbidden(f"the head of this pull request is in a fork, and no token of ours may push there; {where}")
     if not forge.pull(campaign.pull.number).is_open:
         return PushRefused(reason=ReasonCode.PR_CLOSED, detail="the pull request was closed after the approval")
+    if not evidence_suffices(campaign):
+        return PushRefused(reason=ReasonCode.EVIDENCE_INSUFFICIENT, detail="no GPU timed the winner")
     answer = campaign.answer_to(Checkpoint.FINAL)
     if answer is None and campaign.policy.final_approval == "none":
         return None
@@ -106,7 +124,8 @@ def _build(campaign: Campaign, doors: Doors) -> str:
 def _push(campaign: Campaign, doors: Doors) -> Fact:
     """Push with an explicit lease. A commit of ours that is already there was pushed by a job that died since."""
     assert campaign.pull is not None
-    refusal = why_not(campaign, doors.forge)
+    allowed = as_allowed_now(campaign, doors.repo)
+    refusal = allowed if isinstance(allowed, PushRefused) else why_not(allowed, doors.forge)
     if refusal is not None:
         return refusal
     bring(doors.repo, campaign.pull.head_sha)

@@ -153,6 +153,12 @@ def test_a_campaign_of_an_impossible_name_is_refused(at: At, name: str) -> None:
 
 # Most events are nobody's business, and every comment of a repository is an event
 
+HEAVY = (
+    *("torch", "triton", "github", "libcst", "matplotlib", "pandas"),
+    *("jinja2", "markdown_it", "bot.zones.decide", "bot.git", "bot.ledger.branch", "bot.render"),
+)
+"""What an event that is ignored has no need of."""
+
 
 def test_an_event_that_is_ignored_costs_next_to_nothing(tmp_path: Path) -> None:
     event = tmp_path / "event.json"
@@ -163,7 +169,7 @@ def test_an_event_that_is_ignored_costs_next_to_nothing(tmp_path: Path) -> None:
         "try: main()\n"
         "except SystemExit as left: assert left.code == 0\n"
         "used = resource.getrusage(resource.RUSAGE_SELF)\n"
-        "heavy = [m for m in ('torch', 'triton', 'github', 'libcst', 'matplotlib', 'pandas') if m in sys.modules]\n"
+        f"heavy = [m for m in {HEAVY!r} if m in sys.modules]\n"
         "print(used.ru_utime + used.ru_stime, heavy)"
     )
     given = {
@@ -174,7 +180,7 @@ def test_an_event_that_is_ignored_costs_next_to_nothing(tmp_path: Path) -> None:
         "PATH": os.environ["PATH"],
     }
     seconds = []
-    for _ in range(2):
+    for _ in range(5):
         done = subprocess.run(
             [sys.executable, "-c", script], env=given, capture_output=True, text=True, check=True, timeout=60
         )
@@ -183,4 +189,6 @@ def test_an_event_that_is_ignored_costs_next_to_nothing(tmp_path: Path) -> None:
         processor, _, heavy = used.partition(" ")
         assert heavy == "[]"
         seconds.append(float(processor))
+        if seconds[-1] < 1.0:
+            break
     assert min(seconds) < 1.0

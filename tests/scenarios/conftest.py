@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from tests.zones.places import at
+from tests.zones.places import at, pictures
 
-__all__ = ["at"]
+__all__ = ["at", "pictures"]

@@ -19,6 +19,7 @@ from bot.ledger.branch import Ledger
 from bot.localhub.server import Hub
 from bot.model.campaign import Campaign, Stage
 from bot.model.facts import Fact
+from tests.fakes.kept import copy_world
 
 MIRA, DANA, BOT = "mira", "dana", "kernelwright[bot]"
 TALK = ("read", "comment", "status", "ledger")
@@ -31,9 +32,9 @@ FIXED = "2026-01-02T03:04:05Z"
 class Theatre:
     """The process that forks actors; see theatre.py."""
 
-    def __init__(self) -> None:
+    def __init__(self, pictures: Path) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.scenarios.theatre"],
+            [sys.executable, "-m", "tests.scenarios.theatre", str(pictures)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -121,12 +122,12 @@ class Story:
             self.hub = None
 
     def save(self, place: Path) -> None:
-        shutil.copytree(self.world, place, symlinks=True)
+        copy_world(self.world, place)
 
     def restore(self, place: Path) -> None:
         self.close()
         shutil.rmtree(self.world)
-        shutil.copytree(place, self.world, symlinks=True)
+        copy_world(place, self.world)
         self.open()
 
     # Jobs

@@ -76,6 +76,7 @@ def test_an_autonomous_campaign_asks_only_before_the_push(at: At) -> None:
 
 def test_a_repository_may_do_without_the_final_question(at: At) -> None:
     talk = at("finishing").retold(policy={"final_approval": "none"}, command={"mode": Mode.AUTONOMOUS})
+    talk.allows('evidence = "static"\nfinal_approval = "none"')
     assert talk.finishes().next == "push"
     assert talk.push().reason_code == "pushed"
     assert 'Approved-by: repository policy (final_approval = "none")' in talk.repo.message(talk.head)

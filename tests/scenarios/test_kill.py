@@ -15,8 +15,8 @@ MOST_JOBS = 30
 
 
 @pytest.fixture(scope="module")
-def theatre() -> Iterator[Theatre]:
-    house = Theatre()
+def theatre(pictures: Path) -> Iterator[Theatre]:
+    house = Theatre(pictures)
     yield house
     house.close()
 

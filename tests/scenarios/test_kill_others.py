@@ -12,8 +12,8 @@ from tests.scenarios.test_kill import survive
 
 
 @pytest.fixture(scope="module")
-def theatre() -> Iterator[Theatre]:
-    house = Theatre()
+def theatre(pictures: Path) -> Iterator[Theatre]:
+    house = Theatre(pictures)
     yield house
     house.close()
 

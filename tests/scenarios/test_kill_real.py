@@ -20,8 +20,8 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
-def theatre() -> Iterator[Theatre]:
-    house = Theatre()
+def theatre(pictures: Path) -> Iterator[Theatre]:
+    house = Theatre(pictures)
     yield house
     house.close()
 

@@ -1,12 +1,13 @@
 """A process that holds every zone ready and forks one actor a job, so that a job can be killed for real.
 
-Started once a test session: `python -m tests.scenarios.theatre`. It reads one request a line and answers one line.
+Started once a test module: `python -m tests.scenarios.theatre PICTURES`. It reads a request a line and answers each.
 A request may say at which crossing (an outgoing write or a journal append) the actor kills itself, before or after it.
 Before each crossing its label goes to the caller's pipe, so the list of crossings is known even when nothing survives.
 """
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -24,13 +25,17 @@ from bot.git.repo import Repo
 from bot.ledger.journal import Segment
 from bot.model.campaign import CommandRun, Finalization
 from bot.model.codec import from_json
+from bot.render import plots
+from bot.render.environment import environment
 from bot.settings import read_settings
+from bot.zones import measure as zone
 from bot.zones.decide import decide
 from bot.zones.measure import Workshop, measure
 from bot.zones.publish import publish
 from bot.zones.push import push
 from tests.fakes import bench as fake
 from tests.fakes.bench import FakeBench
+from tests.fakes.kept import draw_once, propose_once
 
 for slow in ("github", "matplotlib.figure", "matplotlib.backends.backend_agg", "PIL.Image", "bot.forge.rest"):
     importlib.import_module(slow)  # once here, and no actor has to
@@ -79,9 +84,7 @@ def watch(crossings: Crossings) -> None:
     Segment.append = on_disk  # type: ignore[method-assign]
 
 
-def fake_finish(
-    repo: Repo, head: str, site: Any, number: int, files: Any, *, python: str, scratch: Path
-) -> Finalization:
+def fake_finish(repo: Repo, head: str, site: Any, number: int, files: Any, **_: Any) -> Finalization:
     """Tests and style check that pass at once; the real ones have a scenario of their own."""
     run = CommandRun(argv=("true",), passed=True, exit_code=0, seconds=0.0, summary="1 passed")
     return Finalization(variant=number, tests=(run,), style=(run,), files=files)
@@ -137,7 +140,19 @@ def perform(asked: dict[str, Any]) -> dict[str, Any]:
     return {"killed": os.WIFSIGNALED(status), "code": os.waitstatus_to_exitcode(status), "crossings": labels}
 
 
+def make_ready(kept: Path) -> None:
+    """Whatever an actor would do anew each time, and is not what it is killed at."""
+    plots._drawn = draw_once(kept, plots._drawn)
+    zone.next_proposal = propose_once(kept, zone.next_proposal)
+    pages = environment()
+    for name in pages.list_templates(extensions=["j2"]):
+        if name.startswith(("comments/", "records/")):
+            pages.get_template(name)
+    gc.freeze()  # an actor that swept what it got from here would copy all of it
+
+
 def main() -> None:
+    make_ready(Path(sys.argv[1]))
     print("ready", flush=True)
     for line in sys.stdin:
         print(json.dumps(perform(json.loads(line))), flush=True)

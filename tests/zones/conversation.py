@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,11 +25,13 @@ from bot.model.campaign import Campaign, Outcome, Stage, Zone
 from bot.model.facts import Fact
 from bot.model.reasons import ReasonCode
 from bot.settings import Settings, read_settings
+from bot.targets.contract import CONFIG
 from bot.zones.decide import decide
 from bot.zones.intake import SEGMENT
 from bot.zones.publish import publish
 from bot.zones.push import push
 from bot.zones.report import ZoneReport
+from tests.fakes.kept import copy_world
 from tests.zones import gpu
 
 MIRA, DANA, NOOR, LEE, BOT = "mira", "dana", "noor", "lee", "kernelwright[bot]"
@@ -79,7 +80,7 @@ class Conversation:
         self.hub.stop()
 
     def copy_of(self, place: Path) -> Conversation:
-        shutil.copytree(place, self.folder, symlinks=True)
+        copy_world(place, self.folder)
         return self.open()
 
     def found(self, files: dict[str, bytes] | None = None) -> Conversation:
@@ -108,6 +109,10 @@ class Conversation:
 
     def pushes(self, who: str, text: str, branch: str = "topic", path: str = PATH) -> str:
         return self.hub.push(who, branch, {path: text.encode()}, "Another commit\n")
+
+    def allows(self, lines: str) -> None:
+        """A maintainer changes what the repository allows, on its default branch."""
+        self.hub.push(MIRA, "main", {CONFIG: f"[policy]\n{lines}\n".encode()}, "Other rules\n")
 
     # Jobs
 

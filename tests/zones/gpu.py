@@ -31,6 +31,7 @@ from bot.model.variant import Hypothesis, SourceFile, Variant, sources_digest
 from bot.targets.contract import read_config
 from bot.targets.liger import open_target
 from bot.zones.judging import verdict_of
+from bot.zones.oracle import differing
 
 ARCH = "sm_90"
 RUNNER = Runner(evidence=Evidence.STATIC, arch=ARCH, triton="3.6.0", torch="2.13.0", sandbox="bubblewrap")
@@ -117,6 +118,7 @@ def profile(campaign: Campaign, repo: Repo) -> Profile:
         sources=sources,
         baseline=baseline,
         diagnosis=diagnose(baseline, suite, for_arch(ARCH), ()),
+        oracle_differs=differing(campaign.pull, site, repo),
     )
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from bot.render import plots
+from tests.fakes.kept import draw_once
 from tests.zones.conversation import KERNEL, MIRA, Conversation
 
 Step = Callable[[Conversation], object]
@@ -68,12 +70,26 @@ class Places:
         return talk.folder
 
 
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of this session, whichever of its processes asks."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where plots lie that were drawn once."""
+    return shared(tmp_path_factory) / "pictures"
+
+
 @pytest.fixture
-def at(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[At]:
+def at(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, pictures: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[At]:
     """at("winner"): a conversation of one's own that has come this far."""
     opened: list[Conversation] = []
-    base = tmp_path_factory.getbasetemp()
-    kept = Places((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "places")
+    kept = Places(shared(tmp_path_factory) / "places")
+    monkeypatch.setattr(plots, "_drawn", draw_once(pictures, plots._drawn))
 
     def begin(name: str) -> Conversation:
         talk = Conversation(tmp_path / f"talk-{len(opened)}").copy_of(kept.at(name))

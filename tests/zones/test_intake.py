@@ -120,6 +120,10 @@ LIES: dict[str, dict[str, tuple[Lie, str]]] = {
             in_every(Profiled, "0" * 64, "profile", "baseline", "source"),
             "measured on another source",
         ),
+        "a judging file that differs, kept quiet or made up": (
+            in_every(Profiled, ["Makefile"], "profile", "oracle_differs"),
+            "other judging files",
+        ),
         "a machine nobody knows": (
             in_every(Profiled, "sm_999", "profile", "baseline", "runner", "arch"),
             "nobody can estimate",

@@ -8,13 +8,13 @@ import pytest
 
 from bot.campaign.machine import fold
 from bot.errors import OperatorError
-from bot.model.campaign import Answer, Checkpoint, Outcome, Stage
+from bot.model.campaign import Answer, Campaign, Checkpoint, Outcome, Stage
 from bot.model.commands import Mode
 from bot.model.facts import Answered, PushRefused
 from bot.model.people import Actor
 from bot.model.reasons import ReasonCode
 from bot.zones.doors import open_doors
-from bot.zones.push import _build, push, why_not
+from bot.zones.push import _build, as_allowed_now, push, why_not
 from tests.zones.conversation import AT, BOT, DANA, LEE, MIRA, NOOR, PATH, PULL, Conversation
 from tests.zones.places import At
 
@@ -267,7 +267,65 @@ def test_no_campaign_of_that_name_is_an_operator_s_mistake(at: At) -> None:
         push(talk.settings("push"), "c404")
 
 
-def test_an_autonomous_campaign_without_a_final_question_needs_no_word(at: At) -> None:
+# The policy, as the default branch has it now
+
+STATIC = 'evidence = "static"'
+
+
+def unasked(at: At) -> Conversation:
+    """A ledger that says nobody has to be asked."""
     talk = at("final").retold(policy={"final_approval": "none"}, command={"mode": Mode.AUTONOMOUS})
-    assert talk.campaign.stage is Stage.PUSHING
+    assert talk.campaign.stage is Stage.PUSHING, "the ledger alone would push"
+    return talk
+
+
+def test_where_policy_allows_it_an_autonomous_campaign_needs_no_word(at: At) -> None:
+    talk = unasked(at)
+    talk.allows(f'{STATIC}\nfinal_approval = "none"')
     assert talk.push().reason_code == "pushed"
+
+
+def test_a_ledger_that_lets_itself_off_the_approval_pushes_nothing(at: At) -> None:
+    answer = refused(unasked(at), ReasonCode.PUSH_FORBIDDEN)
+    assert "no approval of the final checkpoint is on record" in answer
+
+
+def test_a_ledger_that_lets_an_author_approve_pushes_nothing(at: At) -> None:
+    talk = at("final").retold(policy={"self_approval": True})
+    talk.writes_down(comment(talk, DANA, "/optimize approve"))
+    refused(talk, ReasonCode.APPROVAL_STALE)
+
+
+def test_a_ledger_that_makes_do_with_less_evidence_pushes_nothing(at: At) -> None:
+    talk = at("pushing")
+    assert talk.campaign.policy.evidence == "static", "so the ledger says"
+    talk.allows('evidence = "measured"')
+    refused(talk, ReasonCode.EVIDENCE_INSUFFICIENT)
+
+
+def test_a_ledger_that_let_the_pull_request_s_own_tests_decide_pushes_nothing(at: At) -> None:
+    talk = at("pushing")
+    talk.allows(f'{STATIC}\noracle = "target"')
+    assert "the pull request's own copies" in refused(talk, ReasonCode.PUSH_FORBIDDEN)
+
+
+def test_tests_of_the_target_branch_satisfy_either_rule(at: At) -> None:
+    talk = at("pushing").retold(policy={"oracle": "target"})
+    talk.allows(f'{STATIC}\noracle = "target"')
+    assert talk.push().reason_code == "pushed"
+    talk = at("pushing").retold(policy={"oracle": "target"})
+    assert talk.push().reason_code == "pushed", "the default branch says head"
+
+
+def test_while_the_policy_cannot_be_read_nothing_is_allowed(at: At) -> None:
+    talk = at("pushing")
+    talk.allows("final_approval = 'whenever'")
+    assert "nothing is" in refused(talk, ReasonCode.CONFIG_INVALID)
+
+
+def test_the_policy_of_the_pull_request_itself_counts_for_nothing(at: At) -> None:
+    talk = unasked(at)
+    talk.pushes(DANA, f'[policy]\n{STATIC}\nfinal_approval = "none"\n', path="kernelwright.toml")
+    allowed = as_allowed_now(talk.campaign, open_doors(talk.settings("push")).repo)
+    assert isinstance(allowed, Campaign)
+    assert allowed.policy.final_approval == "required"

@@ -1,0 +1,61 @@
+"""Plots, proposals and places made once: a story told again comes to the same, and making them is most of its cost.
+
+What they hold is tested where they are made; stories test who publishes or judges them, when and where.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bot.model.campaign import Campaign
+from bot.model.variant import Proposal
+from bot.proposers.brief import Brief
+
+SHOWN = {"command": {"kernel"}, "profile": {"suite", "baseline"}, "rounds": True, "lineage": True, "winner": True}
+"""What of a campaign can be seen in a plot. Who asked, how and when is not."""
+
+
+def _copy(source: str, target: str) -> None:
+    """What git once wrote under `objects` never changes, so one file can be in both."""
+    (os.link if f"{os.sep}objects{os.sep}" in source else shutil.copy2)(source, target)
+
+
+def copy_world(place: Path, target: Path) -> None:
+    """A folder with bare repositories in it, as it stands."""
+    shutil.copytree(place, target, symlinks=True, copy_function=_copy)
+
+
+def once(folder: Path, key: str, make: Callable[[], bytes]) -> bytes:
+    """What was made under this key, by any process that shares the folder."""
+    kept = folder / hashlib.sha256(key.encode()).hexdigest()
+    if not kept.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        fresh = folder / f"{kept.name}.{os.getpid()}"
+        fresh.write_bytes(make())
+        fresh.replace(kept)
+    return kept.read_bytes()
+
+
+def draw_once(folder: Path, draw: Callable[[Campaign, bool, Any], bytes]) -> Callable[[Campaign, bool, Any], bytes]:
+    def drawn(campaign: Campaign, dark: bool, how: Any) -> bytes:
+        key = f"{how.__name__} {dark} {campaign.model_dump_json(include=SHOWN)}"
+        return once(folder, key, lambda: draw(campaign, dark, how))
+
+    return drawn
+
+
+def propose_once(folder: Path, propose: Callable[[Brief], Proposal | None]) -> Callable[[Brief], Proposal | None]:
+    def made(brief: Brief) -> bytes:
+        proposal = propose(brief)
+        return proposal.model_dump_json().encode() if proposal else b""
+
+    def proposed(brief: Brief) -> Proposal | None:
+        text = once(folder, repr(brief), lambda: made(brief))
+        return Proposal.model_validate_json(text) if text else None
+
+    return proposed

@@ -1,0 +1,136 @@
+"""Whose copies of the judging files decide: listed by PROFILE, checked by publish, obeyed by FINALIZE."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any, Literal
+
+import pytest
+
+from bot.git.repo import Repo
+from bot.model.campaign import CommandRun, Finalization, Order, Stage
+from bot.model.facts import Fact, Finalized, OrderFailed, Profiled
+from bot.model.reasons import ReasonCode
+from bot.zones.intake import read_segment
+from bot.zones.measure import Workshop, measure
+from tests.fakes.bench import FakeBench
+from tests.zones.conversation import DANA, KERNEL, MIRA, PATH, Conversation
+from tests.zones.places import At
+
+TEST = f"test/transformers/test_{KERNEL}.py"
+WEAKER = "def test_nothing():\n    pass\n"
+
+
+class Finisher:
+    """Stands in for the tests and remembers whose it was told to run."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, Any] = {}
+
+    def __call__(self, repo: Repo, head: str, site: Any, number: int, files: Any, **told: Any) -> Finalization:
+        self.told = told
+        run = CommandRun(argv=("true",), passed=True, exit_code=0, seconds=0.0, summary="1 passed")
+        return Finalization(variant=number, tests=(run,), style=(run,), files=files)
+
+
+def gpu_job(talk: Conversation, finisher: Finisher | None = None) -> tuple[Fact, ...]:
+    """The real measure zone on a plain mirror, with a bench and tests that take no time."""
+    talk.jobs += 1
+    folder = talk.folder / f"job-{talk.jobs}"
+    folder.mkdir()
+    subprocess.run(["git", "clone", "--quiet", "--mirror", str(talk.hub.bare), str(folder / "clone")], check=True)
+    doors = {"open_bench": FakeBench, "finish": finisher or Finisher()}
+    shop = Workshop(repo=Repo(folder / "clone"), python=sys.executable, scratch=folder / "scratch", **doors)
+    order, tip = talk.campaign.order, talk.branches["kernelwright/ledger"]
+    assert isinstance(order, Order)
+    measure(order, tip, shop, folder / "out")
+    return read_segment(folder / "out")[0]
+
+
+def with_its_own_test(talk: Conversation) -> Conversation:
+    """A pull request that brings a weaker test and a conftest.py, and a word that judges nothing."""
+    talk.pushes(DANA, WEAKER, path=TEST)
+    talk.pushes(DANA, "collect_ignore = []\n", path="conftest.py")
+    talk.pushes(DANA, "words\n", path="notes.md")
+    talk.asks(MIRA, f"/optimize {KERNEL}")
+    return talk
+
+
+def test_a_campaign_remembers_where_the_target_branch_stood(at: At) -> None:
+    talk = at("profiling")
+    stood = talk.branches["main"]
+    talk.pushes(MIRA, "words\n", branch="main", path="notes.md")
+    assert talk.campaign.pull is not None
+    assert talk.campaign.pull.base_sha == stood != talk.branches["main"]
+
+
+def test_a_pull_request_that_touches_the_kernel_alone_brings_no_judges(at: At) -> None:
+    (profiled,) = gpu_job(at("profiling"))
+    assert isinstance(profiled, Profiled)
+    assert profiled.profile.oracle_differs == ()
+
+
+def test_what_differs_is_listed_in_the_profile_and_asked_about(at: At) -> None:
+    talk = with_its_own_test(at("opened"))
+    (profiled,) = gpu_job(talk)
+    assert isinstance(profiled, Profiled)
+    assert profiled.profile.oracle_differs == ("conftest.py", TEST)
+    assert PATH in talk.repo.changed(talk.branches["main"], talk.head), "the kernel differs too, and judges nothing"
+    assert talk.profiles().stage is Stage.AWAIT_PROFILE
+    question = talk.answers()[-1]
+    assert f"differ from the target branch: `conftest.py`, `{TEST}`" in question
+    assert "This pull request's own copies decide." in question
+    record = talk.repo.read("kernelwright/ledger", f"campaigns/{talk.campaign.id}/profile.md")
+    assert record is not None
+    assert f"differ from the target branch: `conftest.py, {TEST}`" in record.decode()
+    assert "- whose copies decide: the pull request's own" in record.decode()
+
+
+def test_a_gpu_job_that_keeps_a_difference_quiet_is_not_believed(at: At) -> None:
+    talk = with_its_own_test(at("opened"))
+    (profiled,) = gpu_job(talk)
+    assert isinstance(profiled, Profiled)
+    quiet = profiled.profile.model_copy(update={"oracle_differs": ("conftest.py",)})
+    report = talk.publishes(talk.leaves([profiled.model_copy(update={"profile": quiet})]))
+    assert report.reason_code is ReasonCode.ARTIFACT_REJECTED
+    assert "other judging files" in talk.campaign.detail
+
+
+@pytest.mark.parametrize("oracle", ["head", "target"])
+def test_policy_says_whose_copies_the_tests_run_from(at: At, oracle: Literal["head", "target"]) -> None:
+    talk, finisher = at("finishing").retold(policy={"oracle": oracle}), Finisher()
+    campaign = talk.campaign
+    assert campaign.pull is not None and campaign.profile is not None
+    (finished,) = gpu_job(talk, finisher)
+    assert isinstance(finished, Finalized)
+    assert finisher.told["judging"] == campaign.profile.oracle_differs
+    assert finisher.told["judged_by"] == (campaign.pull.base_sha if oracle == "target" else None)
+
+
+@pytest.mark.parametrize(("oracle", "kind"), [("head", Profiled), ("target", OrderFailed)])
+def test_a_kernel_that_the_target_branch_has_no_test_of(at: At, oracle: str, kind: type[Fact]) -> None:
+    """A pull request with a new kernel brings its test along; where only the target branch may judge, nobody can."""
+    talk = at("profiling")
+    talk.git("update-ref", "refs/heads/without", without(talk, TEST))
+    told = talk.retold(policy={"oracle": oracle}, pull={"base_sha": talk.branches["without"]})
+    (fact,) = gpu_job(told)
+    assert isinstance(fact, kind)
+    if isinstance(fact, OrderFailed):
+        assert fact.reason is ReasonCode.PREFLIGHT_FAILED
+        assert f"{TEST} is not on the target branch" in fact.detail
+
+
+@pytest.mark.parametrize(("oracle", "kind"), [("head", Profiled), ("target", OrderFailed)])
+def test_a_target_branch_that_is_gone(at: At, oracle: str, kind: type[Fact]) -> None:
+    (fact,) = gpu_job(at("profiling").retold(policy={"oracle": oracle}, pull={"base_sha": None}))
+    assert isinstance(fact, kind)
+
+
+def without(talk: Conversation, path: str) -> str:
+    """The target branch as it would be without this file."""
+    main = talk.branches["main"]
+    files = {name: talk.repo.read(main, name) or b"" for name in talk.repo.list(main) if name != path}
+    return talk.repo.commit_files(
+        main, files, "Without it\n", author=(MIRA, "m@example.com"), date="2026-01-02T03:04:05Z", whole_tree=True
+    )
