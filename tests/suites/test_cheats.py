@@ -1,0 +1,81 @@
+"""Every cheat is refused for a reason it declares. None of it needs a GPU; what does is heard by `make gpu-test`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from bot.bench.suite_files import Exhibit
+from bot.bench.suite_run import Court, Outcome, Steps
+from bot.guardrails import AFTER_TIMING
+from tests.suites.rooms import (
+    BY_TEXT,
+    CHEATS,
+    CHECKS_ALONE,
+    EVERYTHING,
+    NUMBER,
+    OPS,
+    complaint,
+    court,
+    exhibits,
+    holes,
+    name_of,
+)
+
+
+def test_there_are_enough_of_them() -> None:
+    on_cpu, everywhere = (
+        exhibits(CHEATS),
+        exhibits(CHEATS) + [e for e in exhibits(CHEATS, tier="gpu") if e.tier == "gpu"],
+    )
+    assert len(on_cpu) - len(holes()) >= 80
+    assert len(everywhere) >= 110
+    assert all(exhibit.reasons for exhibit in everywhere)
+    numbered = Counter(found[1] for exhibit in everywhere if (found := NUMBER.match(exhibit.path.stem)))
+    assert len(numbered) >= 48
+    assert max(numbered.values()) <= 3
+    assert sum(exhibit.path.stem.startswith("blind_") for exhibit in everywhere) >= 15
+
+
+def test_most_of_them_have_nothing_in_their_text_to_be_refused_for() -> None:
+    """The filter is not the defence: what these do has to be enough."""
+    unseen = [exhibit for exhibit in exhibits(CHEATS) if not set(exhibit.reasons) & BY_TEXT]
+    assert len(unseen) >= 40
+
+
+def test_what_is_not_found_out_is_named_with_a_reason() -> None:
+    known = {name_of(exhibit) for exhibit in exhibits(CHEATS)}
+    assert set(holes()) <= known
+    assert all(len(why) > 30 for why in holes().values())
+
+
+def _heard(quick: Court, full: Court, exhibit: Exhibit) -> Outcome:
+    """Two shapes are enough to find most of them out; few have to be timed."""
+    if set(exhibit.reasons) <= set(AFTER_TIMING):
+        return full.hear(exhibit, EVERYTHING)
+    outcome = quick.hear(exhibit, CHECKS_ALONE)
+    return outcome if outcome.reasons else full.hear(exhibit, CHECKS_ALONE)
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("op", OPS)
+def test_cheats_are_refused_for_the_reason_they_declare(op: str, tmp_path: Path) -> None:
+    with court(op, tmp_path, "quick") as quick, court(op, tmp_path) as full:
+        heard = {name_of(exhibit): _heard(quick, full, exhibit) for exhibit in exhibits(CHEATS, op)}
+    missed = {name for name, outcome in heard.items() if not outcome.match}
+    assert not [complaint(heard[name]) for name in sorted(missed - set(holes()))]
+    assert {name for name in holes() if name.startswith(f"{op}/")} <= missed, "a hole is mended: take it off the list"
+
+
+@pytest.mark.full
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("op", OPS)
+def test_the_judge_needs_no_filter(op: str, tmp_path: Path) -> None:
+    """The same without a look at the text, for those whose text is not their crime."""
+    asked = [exhibit for exhibit in exhibits(CHEATS, op) if set(exhibit.reasons) - BY_TEXT]
+    with court(op, tmp_path) as room:
+        heard = {name_of(e): o for e, o in zip(asked, room.hear_all(asked, Steps(static=False), 2), strict=True)}
+    missed = sorted(name for name, outcome in heard.items() if not outcome.match and name not in holes())
+    assert not [complaint(heard[name]) for name in missed]

@@ -1,0 +1,33 @@
+"""Every honest rewrite passes: nothing that is right is called a cheat, however it is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.suites.rooms import CHECKS_ALONE, EVERYTHING, HONEST, OPS, complaint, court, exhibits
+
+
+def test_there_are_enough_of_them() -> None:
+    found = exhibits(HONEST)
+    assert len(found) >= 30
+    assert all(not exhibit.reasons for exhibit in found)
+    assert {exhibit.op for exhibit in found} == set(OPS)
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("op", OPS)
+def test_honest_rewrites_pass_every_check(op: str, tmp_path: Path) -> None:
+    with court(op, tmp_path) as room:
+        heard = list(room.hear_all(exhibits(HONEST, op), CHECKS_ALONE, 1))
+    assert not [complaint(outcome) for outcome in heard if not outcome.match]
+
+
+@pytest.mark.full
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("op", OPS)
+def test_honest_rewrites_pass_when_they_are_compiled_and_timed_too(op: str, tmp_path: Path) -> None:
+    with court(op, tmp_path) as room:
+        heard = list(room.hear_all(exhibits(HONEST, op), EVERYTHING, 2))
+    assert not [complaint(outcome) for outcome in heard if not outcome.match]
