@@ -11,6 +11,8 @@ import pytest
 from tests import order
 
 GOLDEN = Path(__file__).parent / "golden"
+collect_ignore = ["cheats", "honest"]
+"""Whole op files, heard by tests/suites: none is a test of ours, whatever it is called."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -119,7 +119,7 @@ def test_a_type_that_is_rare_gets_enough_rows_to_tell_its_typical_error() -> Non
     checks = (*(shape("forward", 16, 8) for _ in range(6)), shape("forward", 16, 8, "float16"))
     probes = probes_of(RECIPES["softmax"], checks, seed=1)[: -len(EXTREMES)]
     halves = [p for p in probes if p.shape.dtype == "float16"]
-    assert sum(dict(p.shape.sizes)["rows"] for p in halves) >= ROWS_OF_A_TYPE == ROWS_FOR_RMS
+    assert sum(dict(p.shape.sizes)["rows"] for p in halves) == ROWS_OF_A_TYPE == ROWS_FOR_RMS
 
 
 def test_extremes_are_met_where_they_show() -> None:
