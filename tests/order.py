@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 FIRST = (
     "tests/scenarios/test_kill.py",
-    "tests/suites/test_cheats.py",
-    "tests/suites/test_honest.py",
-    "tests/mutants/test_mutants.py",
+    "tests/suites/geglu",
+    "tests/suites/rms_norm",
+    "tests/suites/jsd",
+    "tests/suites/softmax",
     "tests/scenarios/test_kill_others.py",
     "tests/bench/test_measure.py",
     "tests/scenarios/test_conversation.py",
@@ -27,8 +29,8 @@ FIRST = (
     "tests/localhub/test_markdown.py",
 )
 """By processor time, most first. What is new and takes more than ten seconds belongs here."""
-APART = frozenset({"tests/suites/test_cheats.py", "tests/suites/test_honest.py", "tests/mutants/test_mutants.py"})
-"""Files whose tests share nothing that costs much: both workers may take of them."""
+HEARINGS = "tests/suites/"
+"""What is heard of one op is heard by one worker, in the same courts: opening them is dear."""
 RANKS = {path: rank for rank, path in enumerate(FIRST)}
 
 
@@ -36,9 +38,15 @@ def file_of(nodeid: str) -> str:
     return nodeid.split("::", 1)[0]
 
 
+def group_of(nodeid: str) -> str:
+    """What one worker does without a break: a file, or what is heard of an op."""
+    heard = re.fullmatch(r".*\[(\w+)\]", nodeid) if nodeid.startswith(HEARINGS) else None
+    return f"{HEARINGS}{heard[1]}" if heard else file_of(nodeid)
+
+
 def long_ones_first(items: list[Any]) -> None:
-    """The order within a file, and of all other files, stays."""
-    items.sort(key=lambda item: RANKS.get(file_of(item.nodeid), len(FIRST)))
+    """The order within a file, and of all other files, stays. Hearings go op by op."""
+    items.sort(key=lambda item: (RANKS.get(group_of(item.nodeid), len(FIRST)), group_of(item.nodeid)))
 
 
 def scheduler(config: Any, log: Any) -> Any:
@@ -47,7 +55,7 @@ def scheduler(config: Any, log: Any) -> Any:
 
     class ByFile(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return nodeid if file_of(nodeid) in APART else file_of(nodeid)
+            return group_of(nodeid)
 
     config.option.loadscopereorder = False
     return ByFile(config, log)

@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests import order
+from tests.suites.rooms import OPS
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -138,16 +139,26 @@ def test_ci_ends_with_the_tests() -> None:
 
 
 def test_long_files_come_first_and_the_rest_stays_in_order() -> None:
-    names = ["tests/a.py::one", order.FIRST[1] + "::x[1]", "tests/a.py::two", order.FIRST[0] + "::y", order.FIRST[1]]
+    first, later = order.FIRST[0], order.FIRST[-1]
+    names = ["tests/a.py::one", f"{later}::x[1]", "tests/a.py::two", f"{first}::y", later]
     items = [SimpleNamespace(nodeid=name) for name in names]
     order.long_ones_first(items)
     assert [item.nodeid for item in items] == [names[3], names[1], names[4], names[0], names[2]]
 
 
+def test_what_is_heard_of_an_op_stays_together() -> None:
+    heard = order.group_of("tests/suites/test_cheats.py::test_cheats_are_refused[jsd]")
+    assert heard == order.group_of("tests/suites/test_honest.py::test_honest_rewrites_pass[jsd]") == "tests/suites/jsd"
+    assert order.group_of("tests/suites/test_cheats.py::test_enough") == "tests/suites/test_cheats.py"
+    assert order.group_of("tests/a.py::test_one[jsd]") == "tests/a.py"
+
+
 def test_the_long_files_are_files() -> None:
     assert len(set(order.FIRST)) == len(order.FIRST)
-    assert set(order.FIRST) >= order.APART
-    assert [path for path in order.FIRST if (ROOT / path).parent.exists() and not (ROOT / path).exists()] == []
+    heard = {path.removeprefix(order.HEARINGS) for path in order.FIRST if path.startswith(order.HEARINGS)}
+    assert heard == set(OPS)
+    files = [path for path in order.FIRST if not path.startswith(order.HEARINGS)]
+    assert [path for path in files if (ROOT / path).parent.exists() and not (ROOT / path).exists()] == []
 
 
 def test_the_base_is_locked_by_hash() -> None:

@@ -12,7 +12,7 @@ from bot.judge.inputs import fill, raw_bytes
 from bot.judge.noise import noisy
 from bot.judge.plan import Probe
 from bot.judge.recipe import Recipe
-from bot.judge.tolerance import errors
+from bot.judge.tolerance import Errors, errors, largest_of
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class Known:
     """The raw bytes of every tensor before the pass."""
     floor: float
     """Rows whose largest value is below this are compared on this scale."""
-    noise: dict[tuple[str, str], float]
-    """The largest error float32 rounding alone makes, by output."""
+    noise: dict[tuple[str, str], Errors]
+    """The errors that float32 rounding alone makes, by output."""
     baseline: Returned | None = None
 
     @property
@@ -40,6 +40,6 @@ def known_of(recipe: Recipe, probe: Probe) -> tuple[Known, dict[str, torch.Tenso
     filled = fill(recipe, probe)
     right, faint = oracle.truth(recipe, probe, filled), oracle.floor(filled)
     samples = noisy(recipe, probe, filled)
-    noise = {key: max(float(errors(s[key], exact, faint).worst.max()) for s in samples) for key, exact in right.items()}
+    noise = {key: largest_of([errors(sample[key], exact, faint) for sample in samples]) for key, exact in right.items()}
     inputs = {name: raw_bytes(tensor) for name, tensor in filled.items()}
     return Known(probe, right, inputs, faint, noise), filled

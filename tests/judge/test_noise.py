@@ -49,8 +49,9 @@ def test_samples_follow_from_the_seed_and_differ_from_each_other() -> None:
 def test_a_calm_result_moves_by_a_few_roundings_and_a_cancelling_one_by_many() -> None:
     calm, _ = known_of(RECIPES["softmax"], probe("softmax", "normal"))
     spiky, _ = known_of(RECIPES["softmax"], probe("softmax", "spikes"))
-    assert ROUNDING / 4 < calm.noise[("output", "0")] < 20 * ROUNDING
-    assert spiky.noise[("gradient", "x")] > 20 * calm.noise[("gradient", "x")]
+    still, moved = (known.noise[("gradient", "x")].worst.max() for known in (calm, spiky))
+    assert ROUNDING / 4 < calm.noise[("output", "0")].worst.max() < 20 * ROUNDING
+    assert moved > 20 * still
 
 
 def test_the_truth_itself_is_not_moved() -> None:

@@ -19,6 +19,7 @@ from bot.judge.tolerance import (
     Errors,
     Mark,
     errors,
+    largest_of,
     marks,
     unfit,
     worse,
@@ -32,8 +33,10 @@ def constant(value: float, rows: int, typical: float | None = None) -> Errors:
     return Errors(worst, worst if typical is None else torch.full((rows,), typical, dtype=torch.float64))
 
 
-def entry(base: Errors, mine: Errors, *, case: str = "c", label: str = "output y", noise: float = 0.0) -> Entry:
-    return Entry(case, label, "float32", base, mine, noise)
+def entry(
+    base: Errors, mine: Errors, *, case: str = "c", label: str = "output y", noise: float = 0.0, typical: float = 0.0
+) -> Entry:
+    return Entry(case, label, "float32", base, mine, constant(noise, len(base.worst), typical))
 
 
 def ratio(*entries: Entry) -> float:
@@ -91,6 +94,19 @@ def test_where_rounding_alone_strays_further_that_is_the_yardstick() -> None:
     assert ratio(entry(base, constant(limit * 0.999, 20, 0), noise=noise)) < 1
     assert ratio(entry(base, constant(limit * 1.001, 20, 0), noise=noise)) > 1
     assert ratio(entry(constant(1e-4, 20), constant(2e-4, 20, 0), noise=noise)) == pytest.approx(1.0, rel=2e-3)
+
+
+def test_where_rounding_alone_is_typically_larger_that_is_the_yardstick_of_the_typical_too() -> None:
+    base = constant(1e-4, ROWS_FOR_RMS, 1e-6)
+    limit = RMS_FACTOR * 1e-5 + RMS_ULPS * ULP
+    assert ratio(entry(base, constant(1e-4, ROWS_FOR_RMS, limit * 0.99), typical=1e-5)) < 1
+    assert ratio(entry(base, constant(1e-4, ROWS_FOR_RMS, limit * 1.01), typical=1e-5)) == pytest.approx(1.01)
+
+
+def test_of_several_samples_the_largest_counts_and_what_is_typical_of_all() -> None:
+    small, large = Errors(torch.tensor([1.0]), torch.tensor([3.0])), Errors(torch.tensor([2.0]), torch.tensor([4.0]))
+    found = largest_of([large, small])
+    assert (found.worst.item(), found.rms.item()) == (2.0, pytest.approx((25 / 2) ** 0.5))
 
 
 def test_one_ill_conditioned_probe_does_not_loosen_the_others() -> None:

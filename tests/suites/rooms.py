@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
+import secrets
+import shutil
 import sys
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from bot.bench.measure import open_static_bench
+from bot.bench.measure import Deadlines, open_static_bench
 from bot.bench.suite_files import Exhibit, read_suite
-from bot.bench.suite_run import Court, Outcome, Steps
+from bot.bench.suite_run import Bench, Court, Outcome, Steps
 from bot.cli.judge_suite import GUARDRAILS, sample, target_of
 from bot.model.variant import SourceFile
 from bot.targets.base import SuiteName
@@ -22,6 +22,10 @@ OPS = ("geglu", "jsd", "rms_norm", "softmax")
 BY_TEXT = {"scope", "honesty", "duplicate"}
 CHECKS_ALONE = Steps(timing=False)
 EVERYTHING = Steps()
+ARCH = "sm_90"
+SEED = 20261122
+PATIENT = Deadlines(check_s=300.0, compile_s=300.0, budget_s=120.0)
+"""On a busy machine nothing must seem to be found out by being late."""
 NUMBER = re.compile(r"e(\d\d)_")
 
 
@@ -40,17 +44,33 @@ def holes() -> dict[str, str]:
     return {name: str(why) for name, why in tomllib.loads(text).items()}
 
 
-@contextmanager
-def court(op: str, scratch: Path, suite: SuiteName = "full") -> Iterator[Court]:
-    root = sample()
-    target = target_of(root)
-    site, cases = target.site(op), target.suite(op, suite)
-    sources = tuple(SourceFile(path=path, text=(root / path).read_text(encoding="utf-8")) for path in site.files)
-    bench = open_static_bench(root, site, cases, "sm_90", sys.executable, scratch / suite)
-    try:
-        yield Court(site, cases, sources, bench)
-    finally:
-        bench.close()
+class Courts:
+    """Courts stay open for all that is heard of an op: preparing one costs as much as hearing three files.
+
+    Everything is drawn from one seed, so that a run can be repeated. Where all is heard the seed is a fresh one.
+    """
+
+    def __init__(self, scratch: Path, seed: int | None) -> None:
+        self._scratch, self.seed = scratch, secrets.randbits(62) if seed is None else seed
+        self._open: dict[tuple[str, str], tuple[Court, Bench]] = {}
+
+    def of(self, op: str, name: SuiteName) -> Court:
+        if (op, name) not in self._open:
+            root = sample()
+            target = target_of(root)
+            site, suite = target.site(op), target.suite(op, name)
+            sources = tuple(
+                SourceFile(path=path, text=(root / path).read_text(encoding="utf-8")) for path in site.files
+            )
+            place = self._scratch / f"{op}-{name}"
+            bench = open_static_bench(root, site, suite, ARCH, sys.executable, place, deadlines=PATIENT, seed=self.seed)
+            self._open[op, name] = Court(site, suite, sources, bench), bench
+        return self._open[op, name][0]
+
+    def close(self) -> None:
+        for _, bench in self._open.values():
+            bench.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
 
 def complaint(outcome: Outcome) -> str:

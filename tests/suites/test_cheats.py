@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from bot.bench.suite_files import Exhibit
-from bot.bench.suite_run import Court, Outcome, Steps
+from bot.bench.suite_run import Outcome, Steps
 from bot.guardrails import AFTER_TIMING
 from tests.suites.rooms import (
     BY_TEXT,
@@ -17,8 +16,8 @@ from tests.suites.rooms import (
     EVERYTHING,
     NUMBER,
     OPS,
+    Courts,
     complaint,
-    court,
     exhibits,
     holes,
     name_of,
@@ -51,19 +50,18 @@ def test_what_is_not_found_out_is_named_with_a_reason() -> None:
     assert all(len(why) > 30 for why in holes().values())
 
 
-def _heard(quick: Court, full: Court, exhibit: Exhibit) -> Outcome:
+def _heard(courts: Courts, exhibit: Exhibit) -> Outcome:
     """Two shapes are enough to find most of them out; few have to be timed."""
     if set(exhibit.reasons) <= set(AFTER_TIMING):
-        return full.hear(exhibit, EVERYTHING)
-    outcome = quick.hear(exhibit, CHECKS_ALONE)
-    return outcome if outcome.reasons else full.hear(exhibit, CHECKS_ALONE)
+        return courts.of(exhibit.op, "full").hear(exhibit, EVERYTHING)
+    outcome = courts.of(exhibit.op, "quick").hear(exhibit, CHECKS_ALONE)
+    return outcome if outcome.reasons else courts.of(exhibit.op, "full").hear(exhibit, CHECKS_ALONE)
 
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("op", OPS)
-def test_cheats_are_refused_for_the_reason_they_declare(op: str, tmp_path: Path) -> None:
-    with court(op, tmp_path, "quick") as quick, court(op, tmp_path) as full:
-        heard = {name_of(exhibit): _heard(quick, full, exhibit) for exhibit in exhibits(CHEATS, op)}
+def test_cheats_are_refused_for_the_reason_they_declare(op: str, courts: Courts) -> None:
+    heard = {name_of(exhibit): _heard(courts, exhibit) for exhibit in exhibits(CHEATS, op)}
     missed = {name for name, outcome in heard.items() if not outcome.match}
     assert not [complaint(heard[name]) for name in sorted(missed - set(holes()))]
     assert {name for name in holes() if name.startswith(f"{op}/")} <= missed, "a hole is mended: take it off the list"
@@ -72,10 +70,10 @@ def test_cheats_are_refused_for_the_reason_they_declare(op: str, tmp_path: Path)
 @pytest.mark.full
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("op", OPS)
-def test_the_judge_needs_no_filter(op: str, tmp_path: Path) -> None:
+def test_the_judge_needs_no_filter(op: str, fresh_courts: Courts) -> None:
     """The same without a look at the text, for those whose text is not their crime."""
     asked = [exhibit for exhibit in exhibits(CHEATS, op) if set(exhibit.reasons) - BY_TEXT]
-    with court(op, tmp_path) as room:
-        heard = {name_of(e): o for e, o in zip(asked, room.hear_all(asked, Steps(static=False), 2), strict=True)}
+    told = fresh_courts.of(op, "full").hear_all(asked, Steps(static=False), 2)
+    heard = {name_of(exhibit): outcome for exhibit, outcome in zip(asked, told, strict=True)}
     missed = sorted(name for name, outcome in heard.items() if not outcome.match and name not in holes())
-    assert not [complaint(heard[name]) for name in missed]
+    assert not [complaint(heard[name]) for name in missed], f"seed {fresh_courts.seed}"

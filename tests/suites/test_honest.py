@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.suites.rooms import CHECKS_ALONE, EVERYTHING, HONEST, OPS, complaint, court, exhibits
+from tests.suites.rooms import CHECKS_ALONE, EVERYTHING, HONEST, OPS, Courts, complaint, exhibits
 
 
 def test_there_are_enough_of_them() -> None:
@@ -18,16 +16,14 @@ def test_there_are_enough_of_them() -> None:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("op", OPS)
-def test_honest_rewrites_pass_every_check(op: str, tmp_path: Path) -> None:
-    with court(op, tmp_path) as room:
-        heard = list(room.hear_all(exhibits(HONEST, op), CHECKS_ALONE, 1))
+def test_honest_rewrites_pass_every_check(op: str, courts: Courts) -> None:
+    heard = list(courts.of(op, "full").hear_all(exhibits(HONEST, op), CHECKS_ALONE, 1))
     assert not [complaint(outcome) for outcome in heard if not outcome.match]
 
 
 @pytest.mark.full
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("op", OPS)
-def test_honest_rewrites_pass_when_they_are_compiled_and_timed_too(op: str, tmp_path: Path) -> None:
-    with court(op, tmp_path) as room:
-        heard = list(room.hear_all(exhibits(HONEST, op), EVERYTHING, 2))
-    assert not [complaint(outcome) for outcome in heard if not outcome.match]
+def test_honest_rewrites_pass_when_they_are_compiled_and_timed_too(op: str, fresh_courts: Courts) -> None:
+    heard = list(fresh_courts.of(op, "full").hear_all(exhibits(HONEST, op), EVERYTHING, 2))
+    assert not [complaint(outcome) for outcome in heard if not outcome.match], f"seed {fresh_courts.seed}"

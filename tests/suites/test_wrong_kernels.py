@@ -6,13 +6,12 @@ What survives stands in survivors.toml with the reason why, and nothing stands t
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.mutants.field import Field, survivors
 from tests.mutants.mutate import OPS, RULES, Mutant, all_mutants, mutants
+from tests.suites.rooms import Courts
 
 DRAWN = 10
 """Of each op."""
@@ -34,22 +33,13 @@ def drawn(op: str) -> list[Mutant]:
     return found[:DRAWN]
 
 
-@pytest.fixture
-def field(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Field]:
-    opened = Field(request.param, tmp_path / "field")
-    try:
-        yield opened
-    finally:
-        opened.close()
-
-
-def held(field: Field, asked: list[Mutant], *, at_once: int) -> None:
+def held(courts: Courts, asked: list[Mutant], *, at_once: int) -> None:
     """Who survives is listed, and who is listed survives."""
     listed = {mutant.id for mutant in asked} & set(survivors())
-    found = field.survive(asked, at_once=at_once)
-    said = [f"{mutant.id} {mutant.what}" for mutant in asked if mutant.id in found - listed]
-    assert not said, "survived:\n" + "\n".join(said)
-    assert found == listed, f"listed, and found out: {sorted(listed - found)}"
+    found = Field(courts).survive(asked, at_once=at_once)
+    missed = [f"{mutant.id} {mutant.what}" for mutant in asked if mutant.id in found - listed]
+    told = f"survived and not listed; listed and found out (seed {courts.seed})"
+    assert (missed, sorted(listed - found)) == ([], []), told
 
 
 def test_forty_are_drawn_of_nearly_every_rule() -> None:
@@ -78,15 +68,13 @@ def test_enough_are_killed() -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("field", OPS, indirect=True)
-def test_wrong_kernels_are_found_out(field: Field, request: pytest.FixtureRequest) -> None:
-    op = request.node.callspec.params["field"]
-    held(field, drawn(op), at_once=1)
+@pytest.mark.parametrize("op", OPS)
+def test_wrong_kernels_are_found_out(op: str, courts: Courts) -> None:
+    held(courts, drawn(op), at_once=1)
 
 
 @pytest.mark.full
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("field", OPS, indirect=True)
-def test_every_wrong_kernel_is_found_out(field: Field, request: pytest.FixtureRequest) -> None:
-    op = request.node.callspec.params["field"]
-    held(field, list(mutants(op)), at_once=2)
+@pytest.mark.parametrize("op", OPS)
+def test_every_wrong_kernel_is_found_out(op: str, fresh_courts: Courts) -> None:
+    held(fresh_courts, list(mutants(op)), at_once=2)
