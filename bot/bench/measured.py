@@ -91,6 +91,12 @@ def _timing(times: Sequence[float]) -> Timing:
     )
 
 
+def _recorded(case: CaseResult, take: Take | None) -> CaseResult:
+    """What a recording tells beside the launches."""
+    peak, waits = (take.peak_bytes, take.waits) if take is not None else (0, 0)
+    return case.model_copy(update={"memory_bytes": peak, "host_waits": waits})
+
+
 class MeasuredBench(StaticBench):
     def __init__(
         self,
@@ -193,8 +199,7 @@ class MeasuredBench(StaticBench):
     ) -> tuple[tuple[CaseResult, ...], tuple[CheckResult, ...], Fault | None]:
         digest, base = sources_digest(files), sources_digest(self._base)
         mine, stock = self._takes.takes(digest), self._takes.takes(base)
-        memory = {case: take.peak_bytes for case, take in mine.items()}
-        cases = tuple(case.model_copy(update={"memory_bytes": memory.get(case.case, 0)}) for case in cases)
+        cases = tuple(_recorded(case, mine.get(case.case)) for case in cases)
         try:
             if digest == base:
                 return tuple(self._of_v0(case, stock[case.case]) for case in cases), rows, None

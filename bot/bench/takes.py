@@ -28,6 +28,8 @@ class Take:
     """None where it cannot be replayed."""
     why_not: str
     peak_bytes: int
+    waits: int = 0
+    """How often the host waits for a value of the GPU."""
 
 
 def _differs(tape: Tape, traced: tuple[Traced, ...]) -> str:
@@ -45,16 +47,16 @@ def _differs(tape: Tape, traced: tuple[Traced, ...]) -> str:
 
 
 def _take(recording: Recording, folder: Path) -> Take:
-    why = recording.why_not
+    why, waits = recording.why_not, 0
     if not why:
         if Path(recording.folder).name != recording.folder or not recording.folder:
             raise ContractError("the name of a folder leaves its place")
         tape = sound(parse(Tape, read_bytes(folder / recording.folder / TAPE, MAX_TAPE)))
         if tape.case != recording.case:
             raise ContractError("a recording is of another case than it says")
-        why = _differs(tape, recording.traced)
+        why, waits = _differs(tape, recording.traced), tape.waits
     place = folder / recording.folder if not why else None
-    return Take(recording.case, place, why, recording.peak_bytes)
+    return Take(recording.case, place, why, recording.peak_bytes, waits)
 
 
 class GpuChecker(Checker):

@@ -61,6 +61,16 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "aten::exp": lambda into, x: torch.exp(x, out=into),
     "aten::ne.Scalar": lambda into, x, y: torch.ne(x, y, out=into),
     "aten::eq.Scalar": lambda into, x, y: torch.eq(x, y, out=into),
+    "aten::lt.Scalar": lambda into, x, y: torch.lt(x, y, out=into),
+    "aten::le.Scalar": lambda into, x, y: torch.le(x, y, out=into),
+    "aten::gt.Scalar": lambda into, x, y: torch.gt(x, y, out=into),
+    "aten::ge.Scalar": lambda into, x, y: torch.ge(x, y, out=into),
+    "aten::max": lambda into, x: torch.ops.aten.max.unary_out(x, out=into),
+    "aten::min": lambda into, x: torch.ops.aten.min.unary_out(x, out=into),
+    # What torch launches for it; the answer is for the host, and was given when the pass was recorded.
+    "aten::equal": lambda into, x, y: torch.eq(x, y).all(),
+    "aten::mm": lambda into, x, y: torch.mm(x, y, out=into),
+    "aten::mm.out": lambda into, x, y, out: torch.mm(x, y, out=out),
 }
 """How each operation of a tape is done; the first argument is where its result belongs, if it has one."""
 

@@ -143,6 +143,8 @@ class CaseResult(Word):
     """Bytes moved over minimum bytes, counted by the interpreter on a small case."""
     memory_bytes: int = 0
     """Peak of the pass: its inputs and all it allocates."""
+    host_waits: int = Field(default=0, ge=0)
+    """How often its host code waits for a value of the GPU. The timing is of the GPU's work without these gaps."""
     timing: Timing | None = None
     paired: Paired | None = None
     """Raw readings against v0; only where a GPU timed it, and never for v0 itself."""

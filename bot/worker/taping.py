@@ -41,8 +41,10 @@ ALLOCATES = {
     "aten::new_empty",
     "aten::new_empty_strided",
 }
-NEUTRAL = {"aten::set_", "aten::resize_", "aten::record_stream", "aten::lift_fresh"}
-SYNCS = {"aten::_local_scalar_dense", "aten::nonzero", "aten::equal", "aten::is_nonzero", "aten::item"}
+COPIES = {"aten::clone", "aten::_to_copy", "aten::contiguous"}
+NEUTRAL = {"aten::set_", "aten::resize_", "aten::record_stream"}
+WAITS = {"aten::_local_scalar_dense", "aten::is_nonzero", "aten::item", "aten::equal"}
+"""The host waits for one value. Whatever it decides by it is decided alike for other contents, see `_three_times`."""
 PACK = {"i1": "<?", "i8": "<b", "u8": "<B", "i16": "<h", "u16": "<H", "i32": "<i", "u32": "<I", "i64": "<q"}
 PACK |= {"u64": "<Q", "fp32": "<f", "fp64": "<d"}
 
@@ -54,15 +56,19 @@ class CannotReplay(Exception):
 class Taper(TorchDispatchMode):  # type: ignore[misc]
     """Active around a pass. `score` is called where the scored part begins."""
 
-    def __init__(self, inputs: dict[str, torch.Tensor], folder: Path) -> None:
+    def __init__(self, inputs: dict[str, torch.Tensor], folder: Path, device: str = "cuda") -> None:
         super().__init__()
-        self._folder = folder
+        self._folder, self._device = folder, device
         self._kept: list[Any] = []
         self._regions: list[Region] = []
         self._starts: list[tuple[int, int]] = []
         """(address, region), sorted."""
         self._before: list[Kernel | Operation] = []
         self._steps: list[Kernel | Operation] = []
+        self.constants: list[Operation] = []
+        """What the host hands over by copying: no kernel runs for it."""
+        self.waits = 0
+        """How often the host waited for a value."""
         self._away = False
         self.why_not = ""
         self.kernels: list[Any] = []
@@ -75,7 +81,7 @@ class Taper(TorchDispatchMode):  # type: ignore[misc]
 
     def score(self) -> None:
         """What was recorded so far only prepares."""
-        self._before, self._steps = self._steps, []
+        self._before, self._steps, self.waits = self._steps, [], 0
         self.kernels.clear()
 
     def _cannot(self, why: str) -> None:
@@ -101,7 +107,7 @@ class Taper(TorchDispatchMode):  # type: ignore[misc]
         raise CannotReplay("a kernel is handed memory that torch did not allocate")
 
     def view(self, tensor: torch.Tensor) -> View:
-        if tensor.dtype not in NAMES or tensor.device.type != "cuda":
+        if tensor.dtype not in NAMES or not self._is_here(tensor):
             raise CannotReplay(f"a tensor of {tensor.dtype} on {tensor.device.type}")
         return View(
             self._region_of(tensor),
@@ -110,6 +116,11 @@ class Taper(TorchDispatchMode):  # type: ignore[misc]
             tuple(tensor.shape),
             tuple(tensor.stride()),
         )
+
+    @property
+    def operations(self) -> list[Operation]:
+        """What torch itself was asked for since the scored part began."""
+        return [step for step in self._steps if isinstance(step, Operation)]
 
     # -- torch's own operations ---------------------------------------------------------------------------
 
@@ -125,11 +136,17 @@ class Taper(TorchDispatchMode):  # type: ignore[misc]
 
     def _note(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         name = str(func._schema.name)
-        if name in SYNCS:
-            raise CannotReplay(f"the host waits for a value of the GPU ({name.removeprefix('aten::')})")
+        if name in WAITS:
+            self._wait(name, args)
+            return
+        if name == "aten::nonzero":
+            raise CannotReplay("how large a result is depends on the contents of its inputs (nonzero)")
+        if name == "aten::lift_fresh" and self._is_here(result):
+            self._hand_over(result)
+            return
         if name in NEUTRAL or func.is_view:
             return
-        results = [r for r in (result if isinstance(result, (tuple, list)) else [result]) if _on_gpu(r)]
+        results = [r for r in (result if isinstance(result, (tuple, list)) else [result]) if self._is_here(r)]
         if not results:
             return
         if name in ALLOCATES:
@@ -138,7 +155,27 @@ class Taper(TorchDispatchMode):  # type: ignore[misc]
             return
         if len(results) != 1:
             raise CannotReplay(f"{name} returns {len(results)} tensors")
+        if name in COPIES and not self._is_here(args[0]):
+            self._hand_over(results[0])
+            return
         self._steps.append(self._operation(func, name, args, kwargs, results[0]))
+
+    def _is_here(self, value: Any) -> bool:
+        return isinstance(value, torch.Tensor) and value.device.type == self._device
+
+    def _wait(self, name: str, args: Any) -> None:
+        if not any(map(self._is_here, args)):
+            return
+        self.waits += 1
+        if name == "aten::equal" and args[0].shape == args[1].shape:
+            self._steps.append(Operation(name, tuple(map(self._item, args[:2]))))
+
+    def _hand_over(self, made: torch.Tensor) -> None:
+        """A number that the host wrote down, such as torch.tensor(1.0, device="cuda")."""
+        if made.numel() != 1:
+            raise CannotReplay(f"the host hands over a tensor of {made.numel()} elements")
+        into = Item("view", view=self.view(made))
+        self.constants.append(Operation("aten::fill_.Scalar", (into, self._item(made.item()))))
 
     def _operation(self, func: Any, name: str, args: Any, kwargs: Any, result: torch.Tensor) -> Operation:
         into = Item("view", view=self.view(result))
@@ -149,7 +186,7 @@ class Taper(TorchDispatchMode):  # type: ignore[misc]
         if name in ("aten::full", "aten::full_like", "aten::new_full"):
             value = args[2] if name == "aten::new_full" else args[1]
             return Operation("aten::fill_.Scalar", (into, self._item(value)))
-        if name in ("aten::clone", "aten::_to_copy", "aten::contiguous"):
+        if name in COPIES:
             return Operation("aten::copy_", (into, self._item(args[0])))
         full = name + (f".{func._overloadname}" if func._overloadname not in ("", "default") else "")
         if full not in LIBRARY:
@@ -169,7 +206,7 @@ class Taper(TorchDispatchMode):  # type: ignore[misc]
 
     def _item(self, value: Any) -> Item:
         if isinstance(value, torch.Tensor):
-            if not _on_gpu(value) and value.numel() == 1:
+            if not self._is_here(value) and value.numel() == 1:
                 return self._item(value.item())
             return Item("view", view=self.view(value))
         if value is None:
@@ -238,11 +275,8 @@ class Taper(TorchDispatchMode):  # type: ignore[misc]
         if not any(isinstance(step, Kernel) for step in self._steps):
             raise CannotReplay("the pass launches no Triton kernel")
         views = tuple(Left(role, name, self.view(tensor)) for role, name, tensor in left)
-        return Tape(case, tuple(self._regions), tuple(self._before), tuple(self._steps), views)
-
-
-def _on_gpu(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.device.type == "cuda"
+        before = (*self.constants, *self._before)
+        return Tape(case, tuple(self._regions), before, tuple(self._steps), views, self.waits)
 
 
 @contextlib.contextmanager

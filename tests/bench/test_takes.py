@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from bot.bench.takes import _differs
-from bot.worker.contract.gpu import Traced
+from bot.bench.takes import _differs, _take
+from bot.worker.contract import render
+from bot.worker.contract.gpu import Recording, Traced
+from bot.worker.contract.tape import TAPE
 from tests.worker.tapes import kernel, operation, tape
 
 TWICE = Traced("_twice_kernel", (4, 1, 1))
@@ -37,3 +41,16 @@ def test_the_same_kernels_are_the_same_program(told, seen) -> None:  # type: ign
 )
 def test_more_fewer_or_other_kernels_are_not(seen: tuple[Traced, ...]) -> None:
     assert _differs(tape(kernel()), seen) != ""
+
+
+def test_a_take_says_how_often_the_host_waits(tmp_path: Path) -> None:
+    told = tape(kernel(), waits=3)
+    (tmp_path / "tape-0").mkdir()
+    (tmp_path / "tape-0" / TAPE).write_text(render(told))
+    taken = _take(Recording(told.case, "tape-0", "", 5, (TWICE,), ()), tmp_path)
+    assert (taken.waits, taken.peak_bytes, taken.folder) == (3, 5, tmp_path / "tape-0")
+
+
+def test_a_recording_that_could_not_be_made_waits_for_nobody(tmp_path: Path) -> None:
+    taken = _take(Recording("forward-4x8", "", "it sorts", 5, (), ()), tmp_path)
+    assert (taken.waits, taken.why_not, taken.folder) == (0, "it sorts", None)

@@ -66,6 +66,14 @@ def item(view: View) -> Item:
         (operation("aten::zero_", item(Y), result=None), lambda x: 0 * x),
         (
             operation(
+                "aten::mm",
+                item(X),
+                item(View(0, 0, "float32", (8, 8), (0, 1))),
+            ),
+            lambda x: x.sum(dim=1, keepdim=True) * x[0],
+        ),
+        (
+            operation(
                 "aten::sum.dim_IntList",
                 item(X),
                 Item("ints", numbers=(0,)),
@@ -83,6 +91,34 @@ def test_operations_mean_what_torch_means(step: Operation, wanted: Any) -> None:
         assert torch.equal(found[0], numbers().sum(dim=0))
     else:
         assert torch.equal(found, wanted(numbers()))
+
+
+@pytest.mark.parametrize(
+    ("op", "arguments", "wanted"),
+    [("aten::max", (), 31.0), ("aten::min", (), 0.0), ("aten::sum", (), 496.0)],
+)
+def test_what_makes_one_number_of_all(op: str, arguments: tuple[Item, ...], wanted: float) -> None:
+    told = tape(operation(op, item(X), *arguments, result=View(1, 0, "float32", (), ())))
+    assert played(told, numbers())[0][0, 0] == wanted
+
+
+@pytest.mark.parametrize(
+    ("op", "wanted"),
+    [("ne", 31), ("eq", 1), ("lt", 5), ("le", 6), ("gt", 26), ("ge", 27)],
+)
+def test_comparisons_mean_what_they_say(op: str, wanted: int) -> None:
+    flags = View(2, 0, "bool", (4, 8), (8, 1))
+    told = tape(
+        operation(f"aten::{op}.Scalar", item(X), Item("int", number=5), result=flags),
+        operation("aten::copy_", item(Y), item(flags), result=None),
+        regions=(Region(128, "x"), Region(128), Region(32)),
+    )
+    assert played(told, numbers())[0].sum() == wanted
+
+
+def test_a_comparison_for_the_host_leaves_nothing_behind() -> None:
+    told = tape(operation("aten::equal", item(X), item(X), result=None), operation())
+    assert torch.equal(played(told, numbers())[0], 2 * numbers())
 
 
 def test_what_prepares_runs_before_what_is_scored() -> None:

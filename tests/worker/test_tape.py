@@ -45,6 +45,8 @@ def test_a_view_ends_where_its_last_element_ends() -> None:
         (tape(regions=(Region(-1, "x"), Region(128))), "no GPU has"),
         (tape(regions=(Region(2**40, "x"), Region(128))), "no GPU has"),
         (tape(*[kernel()] * (MAX_STEPS + 1)), "too long"),
+        (tape(kernel(), waits=-1), "waits -1 times"),
+        (tape(kernel(), waits=MAX_STEPS + 1), "waits 513 times"),
     ],
 )
 def test_what_points_elsewhere_is_refused(wrong: Tape, why: str) -> None:

@@ -47,6 +47,15 @@ LIBRARY = {
     "aten::exp",
     "aten::ne.Scalar",
     "aten::eq.Scalar",
+    "aten::lt.Scalar",
+    "aten::le.Scalar",
+    "aten::gt.Scalar",
+    "aten::ge.Scalar",
+    "aten::max",
+    "aten::min",
+    "aten::equal",
+    "aten::mm",
+    "aten::mm.out",
 }
 """What the replayer does itself when a tape asks for it. Anything else makes a pass impossible to replay."""
 
@@ -147,6 +156,9 @@ class Tape:
     """What has to run first and is not scored: the forward pass of a backward one."""
     steps: tuple[Kernel | Operation, ...]
     left: tuple[Left, ...]
+    waits: int = 0
+    """How often the host of the scored part waits for a value of the GPU. Played without: what the values decide is
+    decided already, and a recording is only believed where other contents decide alike."""
 
 
 def _inside(tape: Tape, region: int, start: int, end: int) -> None:
@@ -195,6 +207,8 @@ def sound(tape: Tape) -> Tape:
         raise ContractError(f"{tape.case}: too long a recording")
     if any(not 0 <= region.nbytes <= MAX_REGION_BYTES for region in tape.regions):
         raise ContractError(f"{tape.case}: a region of a size that no GPU has")
+    if not 0 <= tape.waits <= MAX_STEPS:
+        raise ContractError(f"{tape.case}: the host waits {tape.waits} times")
     if not tape.steps:
         raise ContractError(f"{tape.case}: nothing was launched")
     for step in (*tape.before, *tape.steps):

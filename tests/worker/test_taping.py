@@ -1,0 +1,93 @@
+"""What a pass does on its device, written down as steps; here the device is the processor, no kernel is launched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from bot.worker.contract.tape import LIBRARY, Operation
+from bot.worker.taping import CannotReplay, Taper
+
+HERE = Path("nowhere")
+
+
+def taped(work: Callable[[torch.Tensor], object], *, scored: Callable[[torch.Tensor], object] | None = None) -> Taper:
+    x = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+    taper = Taper({"x": x}, HERE, device="cpu")
+    with taper:
+        work(x)
+        if scored is not None:
+            taper.score()
+            scored(x)
+    return taper
+
+
+def steps(taper: Taper) -> list[str]:
+    assert taper.why_not == ""
+    assert {step.op for step in taper.operations} <= LIBRARY
+    return [step.op for step in taper.operations]
+
+
+def test_torch_operations_become_steps_in_their_order() -> None:
+    assert steps(taped(lambda x: (x != 2).sum() + 1)) == ["aten::ne.Scalar", "aten::sum", "aten::add.Tensor"]
+
+
+def test_what_allocates_or_only_looks_is_no_step() -> None:
+    assert steps(taped(lambda x: torch.empty_like(x).view(3, 2).t())) == []
+
+
+def test_a_value_that_the_host_waits_for_is_counted_and_is_no_step() -> None:
+    counting = taped(lambda x: (x != 2).sum().item())
+    assert (steps(counting), counting.waits) == (["aten::ne.Scalar", "aten::sum"], 1)
+    asking = taped(lambda x: bool((x.max() < 9) and (x.min() >= 0)))
+    assert steps(asking) == ["aten::max", "aten::lt.Scalar", "aten::min", "aten::ge.Scalar"]
+    assert asking.waits == 2
+
+
+def test_a_comparison_for_the_host_costs_what_torch_launches_for_it() -> None:
+    same = taped(lambda x: torch.equal(x, x + 1))
+    assert (steps(same), same.waits) == (["aten::add.Tensor", "aten::equal"], 1)
+    assert steps(taped(lambda x: torch.equal(x, x[:1]))) == [], "other shapes are told apart without a look"
+
+
+def test_only_waits_of_the_scored_part_count() -> None:
+    assert taped(lambda x: x.sum().item(), scored=lambda x: x.mul(2)).waits == 0
+    assert taped(lambda x: x.mul(2), scored=lambda x: x.sum().item()).waits == 1
+
+
+def test_a_number_that_the_host_writes_down_is_there_before_the_pass() -> None:
+    taper = taped(lambda x: x * torch.tensor(2.5))
+    assert [step.op for step in taper.constants] == ["aten::fill_.Scalar"]
+    assert taper.constants[0].arguments[1].number == 2.5
+    assert steps(taper) == ["aten::mul.Tensor"]
+
+
+@pytest.mark.parametrize(
+    ("work", "why"),
+    [
+        (lambda x: x.nonzero(), "how large a result is"),
+        (lambda x: x * torch.tensor([1.0, 2.0, 3.0]), "hands over a tensor of 3 elements"),
+        (lambda x: x.sort(), "returns 2 tensors"),
+        (lambda x: x.cos(), "torch's own cos"),
+    ],
+)
+def test_what_a_recording_cannot_hold_is_said(work: Callable[[torch.Tensor], object], why: str) -> None:
+    taper = taped(work)
+    assert why in taper.why_not
+    with pytest.raises(CannotReplay, match=why):
+        taper.tape("forward-2x3", [])
+
+
+def test_a_pass_without_any_kernel_of_triton_is_no_recording() -> None:
+    with pytest.raises(CannotReplay, match="launches no Triton kernel"):
+        taped(lambda x: x + 1).tape("forward-2x3", [])
+
+
+def test_steps_are_words_that_cross_the_border() -> None:
+    (step,) = taped(lambda x: x + 1).operations
+    assert isinstance(step, Operation)
+    assert step.result is not None
+    assert step.result.shape == (2, 3)
