@@ -50,8 +50,9 @@ class Courts:
     Everything is drawn from one seed, so that a run can be repeated. Where all is heard the seed is a fresh one.
     """
 
-    def __init__(self, scratch: Path, seed: int | None) -> None:
-        self._scratch, self.seed = scratch, secrets.randbits(62) if seed is None else seed
+    def __init__(self, scratch: Path, seed: int | None, deadlines: Deadlines = PATIENT) -> None:
+        self._scratch, self._deadlines = scratch, deadlines
+        self.seed = secrets.randbits(62) if seed is None else seed
         self._open: dict[tuple[str, str], tuple[Court, Bench]] = {}
 
     def of(self, op: str, name: SuiteName) -> Court:
@@ -63,7 +64,9 @@ class Courts:
                 SourceFile(path=path, text=(root / path).read_text(encoding="utf-8")) for path in site.files
             )
             place = self._scratch / f"{op}-{name}"
-            bench = open_static_bench(root, site, suite, ARCH, sys.executable, place, deadlines=PATIENT, seed=self.seed)
+            bench = open_static_bench(
+                root, site, suite, ARCH, sys.executable, place, deadlines=self._deadlines, seed=self.seed
+            )
             self._open[op, name] = Court(site, suite, sources, bench), bench
         return self._open[op, name][0]
 

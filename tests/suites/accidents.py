@@ -1,0 +1,77 @@
+"""Everything that can happen to a worker, planted in an honest op: it crashes, hangs, floods or tears its house down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.bench.suite_files import Exhibit
+from bot.cli.judge_suite import sample, target_of
+
+OP = "softmax"
+HANGS = ("sleeps", "spins", "stops")
+ACCIDENTS = {
+    "aborts": "os.abort()",
+    "reads_address_zero": "ctypes.string_at(0)",
+    "leaves_as_if_done": "os._exit(0)",
+    "leaves_with_a_code": "os._exit(77)",
+    "asks_to_leave": "raise SystemExit",
+    "is_interrupted": "raise KeyboardInterrupt",
+    "raises": "raise RuntimeError('no')",
+    "raises_with_unspeakable_words": "raise RuntimeError('\\x00\\ud800</details>' * 10000)",
+    "raises_what_cannot_be_printed": "raise type('Odd', (BaseException,), {'__str__': lambda self: 1 / 0})",
+    "asserts": "assert False",
+    "asks_for_too_much": "bytearray(2**46)",
+    "asks_torch_for_too_much": "torch.empty(2**46)",
+    "never_comes_back_up": "(lambda f: f(f))(lambda f: f(f))",
+    "kills_itself": "os.kill(os.getpid(), signal.SIGKILL)",
+    "ends_itself": "os.kill(os.getpid(), signal.SIGTERM)",
+    "closes_every_door": "os.closerange(0, 4096)",
+    "tears_down_its_home": "shutil.rmtree(os.getcwd()); os._exit(1)",
+    "talks_without_end": "[print('x' * 4096) for _ in range(10000)]",
+    "multiplies": "[os.fork() or time.sleep(600) for _ in range(80)]",
+    "breaks_its_tools": "import pathlib; pathlib.Path.write_text = pathlib.Path.open = None; os.write = os.open = None",
+    "loses_its_words": "import builtins; [delattr(builtins, n) for n in ('len', 'isinstance', 'open', 'tuple')]",
+    "wants_what_is_not_there": "import nothing_of_this_name",
+    "sleeps": "time.sleep(600)",
+    "spins": "[None for _ in iter(int, 1)]",
+    "stops": "os.kill(os.getpid(), signal.SIGSTOP)",
+}
+"""What it does, as one line of Python."""
+PLACES = {
+    "at import": ("", "\n{line}\n"),
+    "in the forward pass": ("def softmax_forward(X):\n", "    {line}\n"),
+    "in the backward pass": ("def softmax_backward(dY, Y):\n", "    {line}\n"),
+    "later on": ("def softmax_forward(X):\n", "    CALLS.append(0)\n    if len(CALLS) > 7: {line}\n"),
+}
+"""Behind which text it stands, and how; behind the whole file where there is none."""
+TOOLS = "import ctypes, os, shutil, signal, time\nimport torch\n\nCALLS = []\n"
+DOCSTRING_END = '"""\n\n'
+
+
+@dataclass(frozen=True)
+class Accident:
+    name: str
+    place: str
+
+    @property
+    def hangs(self) -> bool:
+        return self.name in HANGS
+
+    @property
+    def exhibit(self) -> Exhibit:
+        path = Path(f"{self.name}_{self.place.replace(' ', '_')}.py")
+        return Exhibit(path, OP, self._text(), ("fault", "correctness"), "cpu")
+
+    def _text(self) -> str:
+        root = sample()
+        head, body = (root / target_of(root).site(OP).files[0]).read_text("utf-8").split(DOCSTRING_END, 1)
+        behind, how = PLACES[self.place]
+        line = how.format(line=ACCIDENTS[self.name])
+        assert body.count(behind) == 1 or not behind, f"{self.place} is nowhere in {OP}"
+        planted = body.replace(behind, behind + line) if behind else body + line
+        return f"{head}{DOCSTRING_END}{TOOLS}{planted}"
+
+
+def accidents() -> list[Accident]:
+    return [Accident(name, place) for name in ACCIDENTS for place in PLACES]

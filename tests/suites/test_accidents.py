@@ -1,0 +1,67 @@
+"""Whatever happens to a worker is news about its variant: no campaign is lost by it, and the next variant is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from bot.bench.measure import Deadlines
+from bot.bench.suite_run import Court, Steps
+from tests.suites.accidents import ACCIDENTS, OP, PLACES, Accident, accidents
+from tests.suites.rooms import HONEST, SEED, Courts, complaint, exhibits
+
+CHECKS = Steps(static=False, timing=False)
+HURRIED = Deadlines(check_s=25.0)
+"""Long enough for an honest file on a busy machine, and short enough to wait for what hangs."""
+DRAWN = [accident for number, accident in enumerate(accidents()) if number % (len(PLACES) * 2) == number // 8 % 4]
+"""One of every other kind, each place in turn."""
+
+
+@contextmanager
+def hurried(scratch: Path) -> Iterator[Court]:
+    courts = Courts(scratch, SEED, HURRIED)
+    try:
+        yield courts.of(OP, "quick")
+    finally:
+        courts.close()
+
+
+def lost(court: Court, asked: Iterable[Accident]) -> list[str]:
+    """Accidents after which the campaign does not go on as if nothing had happened."""
+    honest = exhibits(HONEST, OP)[0]
+    found = []
+    for number, accident in enumerate(asked):
+        outcome = court.hear(accident.exhibit, CHECKS)
+        if outcome.verdict != "REJECTED" or not set(outcome.reasons) <= {"fault", "correctness"}:
+            found.append(complaint(outcome))
+        if number % 10 == 9:
+            after = court.hear(honest, CHECKS)
+            found += [] if after.match else [f"after {accident.name}: {complaint(after)}"]
+    after = court.hear(honest, CHECKS)
+    return found + ([] if after.match else [complaint(after)])
+
+
+def test_there_are_a_hundred_of_them_and_some_are_drawn() -> None:
+    assert len(accidents()) >= 100
+    assert len({accident.exhibit.text for accident in accidents()}) == len(accidents())
+    assert len(DRAWN) >= 12
+    assert {accident.place for accident in DRAWN} == set(PLACES)
+
+
+def test_no_campaign_is_lost_by_an_accident(tmp_path: Path) -> None:
+    with hurried(tmp_path / "courts") as court:
+        assert lost(court, [accident for accident in DRAWN if not accident.hangs]) == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_no_campaign_is_lost_by_a_hundred_accidents(tmp_path: Path) -> None:
+    with hurried(tmp_path / "courts") as court:
+        assert lost(court, accidents()) == []
+
+
+def test_every_kind_is_one_line() -> None:
+    assert [name for name, line in ACCIDENTS.items() if "\n" in line] == []
