@@ -1,4 +1,4 @@
-"""Everything that can happen to a worker, planted in an honest op: it crashes, hangs, floods or tears its house down."""
+"""All that can happen to a worker, planted in an honest op: it crashes, hangs, floods or tears its house down."""
 
 from __future__ import annotations
 
