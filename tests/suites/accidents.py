@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from bot.bench.suite_files import Exhibit
+from bot.bench.suite_run import Court, Steps
 from bot.cli.judge_suite import sample, target_of
+from tests.suites.rooms import HONEST, complaint, exhibits
 
 OP = "softmax"
+CHECKS = Steps(static=False, timing=False)
 HANGS = ("sleeps", "spins", "stops")
 ACCIDENTS = {
     "aborts": "os.abort()",
@@ -75,3 +79,18 @@ class Accident:
 
 def accidents() -> list[Accident]:
     return [Accident(name, place) for name in ACCIDENTS for place in PLACES]
+
+
+def lost(court: Court, asked: Iterable[Accident]) -> list[str]:
+    """Accidents after which the campaign does not go on as if nothing had happened."""
+    honest = exhibits(HONEST, OP)[0]
+    found = []
+    for number, accident in enumerate(asked):
+        outcome = court.hear(accident.exhibit, CHECKS)
+        if outcome.verdict != "REJECTED" or not set(outcome.reasons) <= {"fault", "correctness"}:
+            found.append(complaint(outcome))
+        if number % 10 == 9:
+            after = court.hear(honest, CHECKS)
+            found += [] if after.match else [f"after {accident.name}: {complaint(after)}"]
+    after = court.hear(honest, CHECKS)
+    return found + ([] if after.match else [complaint(after)])

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from bot.bench.measure import Deadlines
-from bot.bench.suite_run import Court, Steps
-from tests.suites.accidents import ACCIDENTS, OP, PLACES, Accident, accidents
-from tests.suites.rooms import HONEST, SEED, Courts, complaint, exhibits
+from bot.bench.suite_run import Court
+from tests.suites.accidents import ACCIDENTS, OP, PLACES, accidents, lost
+from tests.suites.rooms import SEED, Courts
 
-CHECKS = Steps(static=False, timing=False)
 HURRIED = Deadlines(check_s=25.0)
 """Long enough for an honest file on a busy machine, and short enough to wait for what hangs."""
 DRAWN = [accident for number, accident in enumerate(accidents()) if number % (len(PLACES) * 2) == number // 8 % 4]
@@ -27,21 +26,6 @@ def hurried(scratch: Path) -> Iterator[Court]:
         yield courts.of(OP, "quick")
     finally:
         courts.close()
-
-
-def lost(court: Court, asked: Iterable[Accident]) -> list[str]:
-    """Accidents after which the campaign does not go on as if nothing had happened."""
-    honest = exhibits(HONEST, OP)[0]
-    found = []
-    for number, accident in enumerate(asked):
-        outcome = court.hear(accident.exhibit, CHECKS)
-        if outcome.verdict != "REJECTED" or not set(outcome.reasons) <= {"fault", "correctness"}:
-            found.append(complaint(outcome))
-        if number % 10 == 9:
-            after = court.hear(honest, CHECKS)
-            found += [] if after.match else [f"after {accident.name}: {complaint(after)}"]
-    after = court.hear(honest, CHECKS)
-    return found + ([] if after.match else [complaint(after)])
 
 
 def test_there_are_a_hundred_of_them_and_some_are_drawn() -> None:
