@@ -14,6 +14,8 @@ from tests.suites.rooms import HONEST, complaint, exhibits
 OP = "softmax"
 CHECKS = Steps(static=False, timing=False)
 HANGS = ("sleeps", "spins", "stops")
+HARMLESS = ("closes_every_door",)
+"""A worker needs none of the doors that were open before: it may be judged as if nothing had happened."""
 ACCIDENTS = {
     "aborts": "os.abort()",
     "reads_address_zero": "ctypes.string_at(0)",
@@ -87,7 +89,8 @@ def lost(court: Court, asked: Iterable[Accident]) -> list[str]:
     found = []
     for number, accident in enumerate(asked):
         outcome = court.hear(accident.exhibit, CHECKS)
-        if outcome.verdict != "REJECTED" or not set(outcome.reasons) <= {"fault", "correctness"}:
+        refused = outcome.verdict == "REJECTED" and set(outcome.reasons) <= {"fault", "correctness"}
+        if not refused and accident.name not in HARMLESS:
             found.append(complaint(outcome))
         if number % 10 == 9:
             after = court.hear(honest, CHECKS)
