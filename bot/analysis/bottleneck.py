@@ -22,12 +22,23 @@ WASTEFUL = 1.25
 NARROW_BITS = 32
 WORTH_SAYING = 0.01
 
+LATE = ("scale_in_kernel", "cache_hints")
 STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
-    Bottleneck.MEMORY: ("launch_parameters", "tile_rows", "cache_hints", "more_programs", "block_size"),
-    Bottleneck.COMPUTE: ("launch_parameters", "more_programs", "tile_rows", "block_size", "cache_hints"),
-    Bottleneck.BALANCED: ("launch_parameters", "more_programs", "tile_rows", "block_size", "cache_hints"),
-    Bottleneck.RESOURCE: ("launch_parameters", "tile_rows", "more_programs", "block_size", "cache_hints"),
-    Bottleneck.LAUNCH: ("launch_parameters", "more_programs", "tile_rows", "block_size", "cache_hints"),
+    Bottleneck.MEMORY: (
+        *("launch_parameters", "drop_zero_fill", "tile_rows", "walk_rows", "pipeline_rows"),
+        *(*LATE, "more_programs", "block_size"),
+    ),
+    Bottleneck.RESOURCE: (
+        *("launch_parameters", "walk_rows", "tile_rows", "pipeline_rows", "more_programs"),
+        *("drop_zero_fill", "block_size", *LATE),
+    ),
+    **dict.fromkeys(
+        (Bottleneck.COMPUTE, Bottleneck.BALANCED, Bottleneck.LAUNCH),
+        (
+            *("launch_parameters", "pipeline_rows", "more_programs", "drop_zero_fill", "tile_rows"),
+            *("walk_rows", "block_size", *LATE),
+        ),
+    ),
 }
 """What to try, in order. Launch numbers always come first (T-20): they are cheap to try and easy to read."""
 

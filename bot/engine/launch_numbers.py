@@ -55,16 +55,8 @@ def _set_variable(site: LaunchSite, name: str, text: str, why: str) -> cst.Funct
     return source.with_statements(site.function, body)
 
 
-def _line_of(statement: cst.CSTNode, call: cst.Call) -> cst.SimpleStatementLine:
-    """The line that holds a call, in whatever branch of a statement it stands."""
-    for found in (statement, *m.findall(statement, m.SimpleStatementLine())):
-        if isinstance(found, cst.SimpleStatementLine) and any(c is call for c in m.findall(found, m.Call())):
-            return found
-    raise NotUnderstood("a launch is not part of a line")
-
-
 def _set_argument(site: LaunchSite, name: str, text: str, why: str) -> cst.FunctionDef:
-    line = _line_of(source.statements(site.function)[site.position], site.call)
+    line = source.line_of(site)
     call = source.with_argument(site.call, name, source.expression(text))
     changed = cst.ensure_type(line.deep_replace(site.call, call), cst.SimpleStatementLine)
     lines = (*source.without_ours(line.leading_lines), *source.comment_lines(why))

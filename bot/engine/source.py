@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import libcst as cst
 import libcst.matchers as m
@@ -235,3 +236,37 @@ def with_argument(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.C
             )
     tight = cst.AssignEqual(whitespace_before=cst.SimpleWhitespace(""), whitespace_after=cst.SimpleWhitespace(""))
     return _with_new_argument(call, cst.Arg(keyword=cst.Name(name), value=value, equal=tight))
+
+
+def line_of(site: LaunchSite) -> cst.SimpleStatementLine:
+    """The line that holds a launch, in whatever branch it stands."""
+    statement = statements(site.function)[site.position]
+    for found in (statement, *m.findall(statement, m.SimpleStatementLine())):
+        if isinstance(found, cst.SimpleStatementLine) and any(c is site.call for c in m.findall(found, m.Call())):
+            return found
+    raise NotUnderstood("a launch is not part of a line")
+
+
+def spliced(module: cst.Module, changes: Sequence[tuple[cst.CSTNode, Sequence[cst.BaseStatement]]]) -> cst.Module:
+    """The module with statements replaced by others in the same block, all at once: a change makes new nodes of all."""
+    found: set[int] = set()
+
+    class Splice(cst.CSTTransformer):  # type: ignore[misc]
+        def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> Any:
+            for number, (old, new) in enumerate(changes):
+                if original_node is old:
+                    found.add(number)
+                    return cst.FlattenSentinel(new)
+            return updated_node
+
+    changed = module.visit(Splice())
+    if len(found) != len(changes):
+        raise AssertionError("a statement to replace is of another module")
+    return cst.ensure_type(changed, cst.Module)
+
+
+def split_above(line: cst.SimpleStatementLine) -> tuple[tuple[cst.EmptyLine, ...], tuple[cst.EmptyLine, ...]]:
+    """The empty lines above a line, and from the first comment on what is said of it."""
+    above = tuple(line.leading_lines)
+    at = next((at for at, found in enumerate(above) if found.comment is not None), len(above))
+    return above[:at], above[at:]

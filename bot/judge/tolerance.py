@@ -116,6 +116,10 @@ def _largest(entries: Sequence[Entry]) -> Iterator[tuple[str, Mark]]:
         yield entry.case, Mark(entry.label, "largest", _over(float(entry.variant.worst.max()), limit))
 
 
+def _median(found: Sequence[Errors]) -> float:
+    return float(torch.cat([errors.rms for errors in found]).median())
+
+
 def _typical(entries: Sequence[Entry]) -> Iterator[tuple[str, Mark]]:
     """Medians over all cases of one type; told of the case that has most rows."""
     groups: dict[tuple[str, str], list[Entry]] = {}
@@ -124,10 +128,9 @@ def _typical(entries: Sequence[Entry]) -> Iterator[tuple[str, Mark]]:
     for (label, _), group in groups.items():
         if sum(entry.rows for entry in group) < ROWS_FOR_RMS:
             continue
-        base, noise, mine = (
-            float(torch.cat([rms(entry) for entry in group]).median())
-            for rms in (lambda e: e.baseline.rms, lambda e: e.noise.rms, lambda e: e.variant.rms)
-        )
+        base = _median([entry.baseline for entry in group])
+        noise = _median([entry.noise for entry in group])
+        mine = _median([entry.variant for entry in group])
         ratio = _over(mine, RMS_FACTOR * max(base, noise) + RMS_ULPS * group[0].ulp)
         yield max(group, key=lambda entry: entry.rows).case, Mark(label, "typical", ratio)
 

@@ -16,6 +16,11 @@ TILE_WARPS = 4
 FRESH_REGISTERS = 40
 """An element-wise kernel with eight elements a thread takes 20 to 40 registers on sm_90."""
 
+WIDEST, WALK, WALK_WARPS = 16384, 8192, 16
+WALK_REGISTERS = 64
+WALKS = 1.5
+"""A walking kernel goes over its row twice, and does half of its work each time and its loads both times."""
+
 PROLOGUE = 4
 """Elements' worth of instructions that a program spends before and after its elements."""
 
@@ -36,8 +41,9 @@ class Forecast:
         return f"{self.gain:.2f}x over the scored cases; most on {change} (estimated)."
 
 
-def forecast(brief: Brief, kernels: tuple[str, ...], change: Change) -> Forecast | None:
-    """The incumbent's facts with some launches changed, through the model. None where the model has nothing to say."""
+def forecast(brief: Brief, kernels: tuple[str, ...], change: Change, *, least_traffic: bool = False) -> Forecast | None:
+    """The incumbent's facts with some launches changed, through the model. None where the model has nothing to say.
+    `least_traffic`: cases with one of these launches move no byte more than they have to."""
     cases, sheet = {case.id: case for case in brief.suite.cases}, for_runner(brief.facts.runner)
     found: list[tuple[float, str, float, float, float]] = []
     for facts in brief.facts.cases:
@@ -46,7 +52,9 @@ def forecast(brief: Brief, kernels: tuple[str, ...], change: Change) -> Forecast
             return None
         launches = tuple(change(one) if one.kernel in kernels else one for one in facts.launches)
         before = estimate_case(facts, case, sheet)
-        after = estimate_case(facts.model_copy(update={"launches": launches}), case, sheet)
+        mine = least_traffic and any(one.kernel in kernels for one in facts.launches)
+        factor = min(1.0, facts.traffic_factor) if mine else facts.traffic_factor
+        after = estimate_case(facts.model_copy(update={"launches": launches, "traffic_factor": factor}), case, sheet)
         if before is None or after is None:
             return None
         found.append((before / after, facts.case, before, after, case.weight))
@@ -88,6 +96,24 @@ def in_tiles(launch: Launch) -> Launch:
     return launch.model_copy(
         update={"grid": grid, "num_warps": TILE_WARPS, "constants": constants, "resources": resources}
     )
+
+
+def walked(launch: Launch) -> Launch:
+    """A row that is too wide is walked in blocks; the model knows how many a row has."""
+    block = block_of(launch)
+    if block is None or block <= WIDEST or launch.resources is None:
+        return launch
+    per_thread = block / (32 * max(1, launch.num_warps))
+    shrunk = (WALK / (32 * WALK_WARPS) + PROLOGUE) / (per_thread + PROLOGUE) * WALKS
+    resources = launch.resources.model_copy(
+        update={
+            "registers": min(launch.resources.registers, WALK_REGISTERS),
+            "spill_bytes": 0,
+            "instructions": max(1, round(launch.resources.instructions * min(1.0, shrunk))),
+        }
+    )
+    constants = tuple((n, str(WALK) if "BLOCK" in n.upper() and v == str(block) else v) for n, v in launch.constants)
+    return launch.model_copy(update={"num_warps": WALK_WARPS, "constants": constants, "resources": resources})
 
 
 def as_it_was(launch: Launch) -> Launch:

@@ -43,6 +43,8 @@ SIZES: dict[str, Sizes] = {
     "cross_entropy": Sizes(scored=((2048, 32000), (512, 128256), (2048, 4096)), wide=(1, 33000), in_place=("_input",)),
     # Where a norm was: hidden sizes.
     "dyt": Sizes(scored=((4096, 4096), (8192, 1024), (2048, 8192)), wide=(1, 5000), tall=MANY_ROWS),
+    # Hidden sizes of OPT and Falcon models; many short rows; few long ones.
+    "layer_norm": Sizes(scored=((4096, 4096), (8192, 1024), (2048, 8192)), wide=(1, 17000), tall=MANY_ROWS),
     # Hidden sizes of Llama and Qwen models; many short rows; few long ones.
     "rms_norm": Sizes(
         scored=((4096, 4096), (8192, 1024), (2048, 8192)), wide=(1, 5000), tall=MANY_ROWS, in_place=("dY",)
@@ -51,7 +53,8 @@ SIZES: dict[str, Sizes] = {
     # One element more than 64 blocks of 2048.
     "geglu": Sizes(scored=((2048, 14336), (4096, 4096), (1024, 11008)), wide=(3, 43691), in_place=("a", "b")),
     # Two rows more than tiles of 2, 4, 8 or 16 rows can share out, and many enough that somebody would use them.
-    "softmax": Sizes(scored=((4096, 4096), (1024, 32000), (8192, 1024)), wide=(1, 5000), tall=("forward", (514, 2))),
+    # The wide row is one that a kernel may walk in blocks rather than hold.
+    "softmax": Sizes(scored=((4096, 4096), (1024, 32000), (8192, 1024)), wide=(1, 17000), tall=("forward", (514, 2))),
     # Vocabularies of Llama 2 and Llama 3; 256 rows keep the loss matrix of the second at 131 MB.
     # The stock kernel takes 16384 columns a step, so a narrower row would never show what its second step does; the
     # widest is beyond what one program of most kernels can hold.

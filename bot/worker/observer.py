@@ -61,7 +61,8 @@ class Observer(TorchDispatchMode):  # type: ignore[misc]
         self._resident = 0
         self._away = False
         self._counting = False
-        self._known: dict[int, int] = {}
+        self._known: dict[int, StorageWeakRef] = {}
+        """By address. As long as the reference is kept, no other storage gets the address."""
         self._live: list[tuple[StorageWeakRef, int]] = []
 
     @classmethod
@@ -78,7 +79,7 @@ class Observer(TorchDispatchMode):  # type: ignore[misc]
             storage = tensor.untyped_storage()
             if storage._cdata not in self._known:
                 self._resident += storage.nbytes()
-            self._known[storage._cdata] = 1
+            self._known[storage._cdata] = StorageWeakRef(storage)
 
     @contextlib.contextmanager
     def counting(self) -> Iterator[None]:
@@ -94,8 +95,8 @@ class Observer(TorchDispatchMode):  # type: ignore[misc]
         for tensor in results:
             storage = tensor.untyped_storage()
             if storage._cdata not in self._known:
-                self._known[storage._cdata] = 1
-                self._live.append((StorageWeakRef(storage), storage.nbytes()))
+                self._known[storage._cdata] = StorageWeakRef(storage)
+                self._live.append((self._known[storage._cdata], storage.nbytes()))
         kept = []
         for reference, size in self._live:
             if reference.expired():

@@ -45,6 +45,12 @@ def test_rms_norm_without_a_weight_ignores_the_offset() -> None:
     torch.testing.assert_close(y, torch.nn.functional.rms_norm(found["X"], (6,), eps=0.25))
 
 
+def test_layer_norm_is_torchs() -> None:
+    found = {**tensors("X"), "W": torch.linspace(0.5, 1.5, 6).double(), "B": torch.linspace(-1, 1, 6).double()}
+    (y,) = RECIPES["layer_norm"].reference(found, {"eps": 0.25})
+    torch.testing.assert_close(y, torch.nn.functional.layer_norm(found["X"], (6,), found["W"], found["B"], eps=0.25))
+
+
 def logs(seed: int) -> torch.Tensor:
     return torch.randn(SHAPE, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).log_softmax(-1)
 

@@ -50,7 +50,7 @@ def test_rms_norm_has_at_least_four_ideas_when_the_first_is_accepted() -> None:
     first = engine.propose(brief())
     assert first is not None
     rest = ideas(after(brief(), first, Decision.ACCEPTED), Decision.REJECTED)
-    assert set(techniques(rest)) == {"more_programs", "block_size", "cache_hints"}
+    assert set(techniques(rest)) == {"more_programs", "pipeline_rows", "block_size", "cache_hints"}
 
 
 def test_no_source_is_proposed_twice_and_the_ideas_end() -> None:
@@ -87,7 +87,38 @@ def test_what_was_accepted_and_can_go_further_is_tried_again_once() -> None:
 
 def test_the_idea_that_promises_most_comes_first() -> None:
     rest = ideas(brief(surveys=()), Decision.REJECTED)
-    assert techniques(rest) == ["more_programs", "cache_hints"]
+    assert techniques(rest) == ["more_programs", "pipeline_rows", "cache_hints"]
+
+
+def test_what_a_gpu_showed_elsewhere_is_said_where_the_model_sees_nothing() -> None:
+    found = {proposal.hypothesis.technique: proposal for proposal in ideas(brief(surveys=()), Decision.REJECTED)}
+    assert "2.1x" in found["pipeline_rows"].hypothesis.expected
+    assert "only a GPU can show it" in found["pipeline_rows"].hypothesis.expected
+    assert found["cache_hints"].hypothesis.expected.startswith("0 to 5 %")
+
+
+def test_a_fill_that_is_dropped_is_expected_to_save_its_bytes() -> None:
+    launches = [made.launch(f"_layer_norm_{way}_kernel", warps=4) for way in ("forward", "backward")]
+    facts = made.measurement(
+        *(made.result(case, one, traffic_factor=1.5) for case, one in zip((FWD, BWD), launches, strict=True))
+    )
+    told = brief("layer_norm", baseline=facts, facts=facts, surveys=())
+    found = {proposal.hypothesis.technique: proposal for proposal in ideas(told, Decision.REJECTED)}
+    gain = float(found["drop_zero_fill"].hypothesis.expected.split("x")[0])
+    assert 1.2 < gain < 1.5
+    assert "(estimated)" in found["drop_zero_fill"].hypothesis.expected
+
+
+def test_rows_are_walked_only_where_a_scored_one_is_wide() -> None:
+    def techniques_at(block: int) -> list[str]:
+        wide = [made.launch(f"_softmax_{way}_kernel", block=block, warps=16) for way in ("forward", "backward")]
+        spilling = made.resources(registers=64, spill_bytes=900, instructions=5000)
+        launches = [one.model_copy(update={"resources": spilling}) for one in wide]
+        facts = made.measurement(*(made.result(case, one) for case, one in zip((FWD, BWD), launches, strict=True)))
+        return techniques(ideas(brief("softmax", baseline=facts, facts=facts, surveys=()), Decision.REJECTED))
+
+    assert techniques_at(16384) == []
+    assert techniques_at(32768) == ["walk_rows"]
 
 
 def test_a_rewrite_that_was_rejected_is_not_tried_again() -> None:

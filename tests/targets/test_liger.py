@@ -33,7 +33,7 @@ def target(root: Path, files: dict[str, str]) -> LigerTarget:
 
 
 def test_kernels_have_an_op_a_test_a_benchmark_and_a_recipe(tmp_path: Path) -> None:
-    files = {**TWO, **kernel_files("layer_norm"), "src/pkg/ops/geglu.py": "", "src/pkg/ops/utils.py": ""}
+    files = {**TWO, **kernel_files("group_norm"), "src/pkg/ops/geglu.py": "", "src/pkg/ops/utils.py": ""}
     assert target(tmp_path, files).kernels() == ("rms_norm", "softmax")
 
 
@@ -65,9 +65,9 @@ def test_an_unknown_kernel_is_answered_with_the_nearest(tmp_path: Path) -> None:
 
 
 def test_a_kernel_without_a_recipe_cannot_be_judged(tmp_path: Path) -> None:
-    found = target(tmp_path, {**TWO, **kernel_files("layer_norm")})
-    assert found.missing("layer_norm") == ()
-    refused(ReasonCode.UNKNOWN_KERNEL, lambda: found.site("layer_norm"))
+    found = target(tmp_path, {**TWO, **kernel_files("group_norm")})
+    assert found.missing("group_norm") == ()
+    refused(ReasonCode.UNKNOWN_KERNEL, lambda: found.site("group_norm"))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,8 @@ def test_a_link_is_no_kernel(tmp_path: Path) -> None:
 def test_the_sample() -> None:
     tree = DirectoryTree(SAMPLE)
     sample = open_target(tree, read_config(tree.read("kernelwright.toml")))
-    assert sample.preset == "liger" and sample.kernels() == ("geglu", "jsd", "rms_norm", "softmax")
+    assert sample.preset == "liger"
+    assert sample.kernels() == ("cross_entropy", "geglu", "jsd", "layer_norm", "rms_norm", "softmax")
     for kernel in sample.kernels():
         site = sample.site(kernel)
         assert site.module == f"sample_kernels.ops.{kernel}" and site.files == (f"src/sample_kernels/ops/{kernel}.py",)

@@ -90,6 +90,17 @@ def test_peak_memory_follows_what_is_freed() -> None:
     assert observer.peak_bytes == (8 + 16) * KIB, "the input, and two results at once"
 
 
+def test_memory_in_the_place_of_what_died_before_the_scored_part_counts() -> None:
+    """An allocator hands out addresses again; under the old one lay what was made, and dropped, before."""
+    observer = Observer()
+    with observer:
+        dropped = [single(8) for _ in range(64)]
+        dropped.clear()
+        with observer.counting():
+            made = [single(8) for _ in range(64)]
+    assert observer.peak_bytes == len(made) * 8 * KIB
+
+
 def test_tensors_claim_to_be_on_the_gpu_and_new_ones_are_made_at_home() -> None:
     x = torch.ones(3)
     with PretendCuda("cpu"):

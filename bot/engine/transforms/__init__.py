@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from bot.engine.transforms import cache_hints, more_programs, tile_rows
+from bot.engine.transforms import (
+    cache_hints,
+    drop_zero_fill,
+    more_programs,
+    pipeline_rows,
+    scale_in_kernel,
+    tile_rows,
+    walk_rows,
+)
 from bot.engine.transforms.rewrite import Rewrite
 
 
@@ -22,7 +30,11 @@ class Transform(Protocol):
 
 
 TRANSFORMS: dict[str, Transform] = {
+    "drop_zero_fill": drop_zero_fill,
     "tile_rows": tile_rows,
+    "walk_rows": walk_rows,
+    "pipeline_rows": pipeline_rows,
     "more_programs": more_programs,
+    "scale_in_kernel": scale_in_kernel,
     "cache_hints": cache_hints,
 }

@@ -12,3 +12,5 @@ class Rewrite:
     """The kernels whose code or launch changed."""
     title: str
     why: str
+    seen: str = ""
+    """What a GPU showed of the idea elsewhere: said where the model of time cannot see it."""

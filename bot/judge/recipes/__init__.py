@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bot.judge.recipe import Recipe
-from bot.judge.recipes import calibration, cross_entropy, dyt, geglu, jsd, rms_norm, softmax
+from bot.judge.recipes import calibration, cross_entropy, dyt, geglu, jsd, layer_norm, rms_norm, softmax
 
 RECIPES: dict[str, Recipe] = {
     "calibration": calibration.RECIPE,
@@ -11,6 +11,7 @@ RECIPES: dict[str, Recipe] = {
     "dyt": dyt.RECIPE,
     "geglu": geglu.RECIPE,
     "jsd": jsd.RECIPE,
+    "layer_norm": layer_norm.RECIPE,
     "rms_norm": rms_norm.RECIPE,
     "softmax": softmax.RECIPE,
 }

@@ -1,0 +1,190 @@
+"""An output that the kernel writes whole needs no zeros first: torch.empty in place of torch.zeros.
+
+The fill is a launch of its own and a write of every byte, a third of all traffic for an op that reads a matrix and
+writes one. It is dropped where the source says that each element is written before anybody reads it: the tensor goes
+to one launch and nowhere else before it, the kernel stores through that pointer and never loads or adds, no program
+returns early, and rows and columns of the stores are those of the tensor: a program, or a turn of a loop over a
+program's run of rows, for each row; one masked block or a loop of them across it. Anything else is refused. The judge
+hands out poisoned memory, so an element that was missed shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import libcst as cst
+import libcst.matchers as m
+
+from bot.engine import coverage, kernels, runs, source
+from bot.engine.source import LaunchSite, NotUnderstood
+from bot.engine.transforms.rewrite import Rewrite
+
+UNFILLED = {"zeros": "empty", "zeros_like": "empty_like", "new_zeros": "new_empty"}
+WHY = "The kernel writes every element: nothing has to be zero before."
+FILL = m.Call(func=m.Attribute(attr=m.OneOf(*(m.Name(name) for name in UNFILLED))))
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """`name = torch.zeros(...)`, perhaps under a condition, before one launch of its function."""
+
+    name: str
+    statement: cst.SimpleStatementLine
+    call: cst.Call
+    condition: str
+    """When the tensor is there at all; empty where it always is."""
+    reason: str = WHY
+
+
+def _fill(statement: cst.BaseStatement) -> Filled | None:
+    names = source.targets(statement)
+    if len(names) != 1 or not source.is_plain(statement, names[0]):
+        return None
+    line = cst.ensure_type(statement, cst.SimpleStatementLine)
+    value, condition = cst.ensure_type(line.body[0], cst.Assign).value, ""
+    if isinstance(value, cst.IfExp) and m.matches(value.body, FILL):
+        value, condition = value.body, source.code(value.test)
+    elif isinstance(value, cst.IfExp) and m.matches(value.orelse, FILL):
+        # Otherwise it is another tensor under the same name, and that one is written whole as well.
+        value = value.orelse
+    return Filled(names[0], line, cst.ensure_type(value, cst.Call), condition) if m.matches(value, FILL) else None
+
+
+def _dims(site: LaunchSite, filled: Filled) -> tuple[str, ...]:
+    """The tensor's sizes, in the host's words."""
+    call = filled.call
+    if kernels.called_name(call) == "zeros_like":
+        return _shape_of(site, source.code(call.args[0].value))
+    sizes = [arg.value for arg in call.args if arg.keyword is None]
+    if len(sizes) == 1 and isinstance(sizes[0], cst.Tuple | cst.List):
+        sizes = [element.value for element in sizes[0].elements]
+    if not sizes:
+        raise NotUnderstood("its sizes are not written out")
+    return tuple(source.code(size) for size in sizes)
+
+
+def _shape_of(site: LaunchSite, tensor: str) -> tuple[str, ...]:
+    """The names that `rows, cols = tensor.shape` gave to its sizes, if nothing changed hands since."""
+    body = source.statements(site.function)
+    shape = m.Assign(value=m.Attribute(value=m.Name(tensor), attr=m.Name("shape")))
+    for at in range(site.position - 1, -1, -1):
+        names = source.targets(body[at])
+        if names and m.findall(body[at], shape) and not source.is_plain(body[at], names[0]):
+            return names
+        if tensor in names:
+            break
+    raise NotUnderstood(f"the sizes of {tensor} have no names")
+
+
+def _untouched_before(site: LaunchSite, filled: Filled) -> None:
+    body = source.statements(site.function)
+    made = [at for at, statement in enumerate(body) if statement is filled.statement]
+    bound = [at for at, statement in enumerate(body) if filled.name in source.targets(statement)]
+    if (
+        not made
+        or made[0] > site.position
+        or bound != made
+        or not isinstance(body[site.position], cst.SimpleStatementLine)
+    ):
+        raise NotUnderstood(f"{filled.name} is not made once, for a launch that always happens")
+    for statement in body[: site.position]:
+        if statement is not filled.statement and m.findall(statement, m.Name(filled.name)):
+            raise NotUnderstood(f"{filled.name} is used before the launch")
+        if m.findall(statement, m.Return()):
+            raise NotUnderstood("the function may return before the launch")
+
+
+def _pointer(site: LaunchSite, kernel: cst.FunctionDef, name: str) -> str:
+    """The parameter that gets the tensor. Its strides may be asked for beside it, and nothing else."""
+    handed = [p for p in source.parameters(kernel) if m.matches(_given(site, kernel, p), m.Name(name))]
+    strides = len(m.findall(site.call, m.Call(func=m.Attribute(value=m.Name(name), attr=m.Name("stride")))))
+    conditions = len(m.findall(site.call, m.Comparison(left=m.Name(name))))
+    if len(handed) != 1 or source.loads(site.call, name) != 1 + strides + conditions:
+        raise NotUnderstood(f"{name} is not handed over once")
+    return handed[0]
+
+
+def _given(site: LaunchSite, kernel: cst.FunctionDef, parameter: str) -> cst.BaseExpression:
+    try:
+        return runs.given(site, kernel, parameter)
+    except NotUnderstood:
+        return cst.Ellipsis()
+
+
+def _check(module: cst.Module, site: LaunchSite, filled: Filled) -> None:
+    """Raises NotUnderstood unless every element is written by the launch, and read by nobody before."""
+    kernel = source.kernel_named(module, site.kernel)
+    if kernel is None or not kernels.is_kernel(kernel):
+        raise NotUnderstood(f"{site.kernel} is not a plain kernel of this file")
+    if kernels.argument(filled.call, len(filled.call.args), "out") is not None:
+        raise NotUnderstood("the zeros go into a tensor that is there already")
+    _untouched_before(site, filled)
+    pointer = _pointer(site, kernel, filled.name)
+    coverage.check(coverage.Output(site, kernel, pointer, filled.name, _dims(site, filled), filled.condition))
+
+
+def _unfilled(call: cst.Call) -> cst.Call:
+    func = cst.ensure_type(call.func, cst.Attribute)
+    return call.with_changes(func=func.with_changes(attr=cst.Name(UNFILLED[func.attr.value])))
+
+
+def _first_told(done: list[tuple[str, Filled]]) -> list[tuple[str, Filled]]:
+    """One reason a launch, above the first of its tensors."""
+    told: set[str] = set()
+    found = []
+    for kernel, filled in done:
+        found.append((kernel, filled if kernel not in told else replace(filled, reason="")))
+        told.add(kernel)
+    return found
+
+
+def _line(filled: Filled) -> cst.SimpleStatementLine:
+    line = cst.ensure_type(filled.statement.deep_replace(filled.call, _unfilled(filled.call)), cst.SimpleStatementLine)
+    return line.with_changes(leading_lines=(*line.leading_lines, *source.comment_lines(filled.reason)))
+
+
+def _sites(module: cst.Module) -> list[LaunchSite]:
+    found = []
+    for kernel in kernels.kernels(module):
+        try:
+            launches = source.sites(module, str(kernel.name.value))
+        except NotUnderstood:
+            continue
+        found += [site for site in launches if len(m.findall(site.function, source.LAUNCH)) == 1]
+    return found
+
+
+def rewrite(text: str) -> Rewrite | None:
+    if not any(f"{name}(" in text for name in UNFILLED):
+        return None
+    try:
+        module = source.parse(text)
+    except NotUnderstood:
+        return None
+    done: list[tuple[str, Filled]] = []
+    for site in _sites(module):
+        for statement in source.statements(site.function)[: site.position]:
+            filled = _fill(statement)
+            if filled is None:
+                continue
+            try:
+                _check(module, site, filled)
+            except NotUnderstood:
+                continue
+            done.append((site.kernel, filled))
+    if not done:
+        return None
+    changed = source.spliced(module, [(filled.statement, [_line(filled)]) for _, filled in _first_told(done)])
+    names = list(dict.fromkeys(filled.name for _, filled in done))
+    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return Rewrite(
+        text=str(changed.code),
+        kernels=tuple(dict.fromkeys(kernel for kernel, _ in done)),
+        title="No zeros where the kernel writes every element",
+        why=f"{listed} {'is' if len(names) == 1 else 'are'} filled with zeros that nobody reads: the kernel writes "
+        "every element. Each fill costs a launch and a write of the whole tensor.",
+    )
+
+
+def applies(text: str) -> bool:
+    return rewrite(text) is not None

@@ -1,0 +1,133 @@
+"""A loop over a program's run of rows loads ahead, as far as its rows fit into shared memory."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from bot.engine.transforms import pipeline_rows
+from tests.engine.library import changes, sample
+
+RUN = '''"""An op in the shape that the norms of Liger have."""
+
+import math
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _k(
+    x_ptr,
+    x_stride,  # elements from row to row
+    out_ptr,
+    n_rows,
+    n_cols,
+    rows_per_program: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr,  # all columns
+    WITH_SUM: tl.constexpr = True,
+):
+    pid = tl.program_id(0).to(tl.int64)
+    first = pid * rows_per_program
+    last = min((pid + 1) * rows_per_program, n_rows)
+    cols = tl.arange(0, BLOCK_SIZE)
+    mask = cols < n_cols
+    total = tl.zeros((BLOCK_SIZE,), dtype=tl.float32)
+    for row in range(first, last):  # one after the other
+        row_ptr = x_ptr + row * x_stride
+        total += tl.load(row_ptr + cols, mask=mask, other=0.0).to(tl.float32)
+    tl.store(out_ptr + pid * n_cols + cols, total, mask=mask)
+
+
+def run(x, out):
+    n_rows, n_cols = x.shape
+    programs = torch.cuda.get_device_properties(x.device).multi_processor_count
+    BLOCK_SIZE, num_warps = settings(n_cols)
+    rows_per_program = math.ceil(n_rows / programs)
+    more = {}
+
+    # a program on each multiprocessor
+    _k[(programs,)](
+        x,
+        x.stride(0),
+        out,
+        n_rows,
+        n_cols,
+        rows_per_program=rows_per_program,
+        BLOCK_SIZE=BLOCK_SIZE,
+        num_warps=num_warps,
+        **more,
+    )
+'''
+
+
+def pipelined(text: str) -> str | None:
+    found = pipeline_rows.rewrite(text)
+    return found.text if found is not None else None
+
+
+def test_the_loop_the_constant_and_the_launch_change_and_nothing_else() -> None:
+    after = pipelined(RUN)
+    assert after is not None
+    ast.parse(after)
+    gone, new = changes(RUN, after)
+    assert gone == ["    for row in range(first, last):  # one after the other"]
+    assert new == [
+        "    ROW_STAGES: tl.constexpr = 1,",
+        "    for row in tl.range(first, last, num_stages=ROW_STAGES):  # one after the other",
+        f"    # {pipeline_rows.WHY}",
+        "    row_stages = 3 if BLOCK_SIZE * x.element_size() <= 32768 else 1",
+        "        ROW_STAGES=row_stages,",
+    ]
+    assert "    WITH_SUM: tl.constexpr = True,\n    ROW_STAGES: tl.constexpr = 1,\n):" in after
+    assert "row_stages = 3 if BLOCK_SIZE * x.element_size() <= 32768 else 1\n    # a program on each" in after
+
+
+def test_rows_of_all_tensors_count_that_a_turn_loads() -> None:
+    after = pipelined(sample("rms_norm"))
+    assert after is not None
+    assert "BLOCK_SIZE * (dY.element_size() + X.element_size()) <= 32768" in after
+
+
+def test_a_loop_that_loads_ahead_is_left_alone() -> None:
+    after = pipelined(RUN)
+    assert after is not None and pipelined(after) is None
+
+
+def test_a_launch_in_a_branch_asks_there() -> None:
+    start = RUN.index("    # a program on each")
+    indented = "".join(f"    {line}\n" for line in RUN[start:].splitlines())
+    after = pipelined(f"{RUN[:start]}    if n_cols > 256:\n{indented}")
+    assert after is not None
+    ast.parse(after)
+    assert "        row_stages = 3 if BLOCK_SIZE * x.element_size() <= 32768 else 1\n" in after
+
+
+@pytest.mark.parametrize(
+    ("why", "before", "after"),
+    [
+        ("rows that are not its own", "(pid + 1) * rows_per_program", "(pid + 2) * rows_per_program"),
+        ("no end", "min((pid + 1) * rows_per_program, n_rows)", "(pid + 1) * rows_per_program"),
+        ("another start", "first = pid * rows_per_program", "first = pid"),
+        ("a stride", "range(first, last)", "range(first, last, 2)"),
+        ("a loop of constants", "range(first, last)", "tl.static_range(first, last)"),
+        ("a second loop", "    tl.store(", "    for _ in range(2):\n        pass\n    tl.store("),
+        ("a loop in it", "        row_ptr =", "        for _ in range(2):\n            pass\n        row_ptr ="),
+        ("no rows are loaded", "tl.load(row_ptr + cols, mask=mask, other=0.0)", "tl.load(row_ptr)"),
+        ("the same row each time", "x_ptr + row * x_stride", "x_ptr + pid * x_stride"),
+        ("an atomic", "        row_ptr =", "        tl.atomic_add(out_ptr, 1.0)\n        row_ptr ="),
+        ("a barrier", "        row_ptr =", "        tl.debug_barrier()\n        row_ptr ="),
+        ("a second axis", "tl.program_id(0)", "tl.program_id(0) + tl.program_id(1)"),
+        ("a comment behind the last parameter", "constexpr = True,", "constexpr = True,  # or not"),
+        ("a tensor that has no name", "        x,\n", "        x[1:],\n"),
+        ("a block that has no name", "BLOCK_SIZE=BLOCK_SIZE", "BLOCK_SIZE=1024"),
+        ("a name that is taken", "    more = {}", "    more = {}\n    row_stages = 1\n    print(row_stages)"),
+        ("a decorator of its own", "@triton.jit\ndef _k", "@triton.autotune([], [])\n@triton.jit\ndef _k"),
+        ("a launch in a loop", "    _k[(programs,)](", "    for _ in (1,):\n     _k[(programs,)]("),
+    ],
+)  # fmt: skip
+def test_a_loop_stays_when_it_is_not_sure(why: str, before: str, after: str) -> None:
+    assert before in RUN
+    assert pipelined(RUN.replace(before, after)) is None, why
