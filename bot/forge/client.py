@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 from bot.errors import OperatorError
-from bot.forge.views import CommentView, ReviewView, StatusState
+from bot.forge.views import CommentView, Hidden, ReviewView, StatusState
 from bot.model.people import Actor, Role
 from bot.model.pull import PullSnapshot
 from bot.model.reasons import ReasonCode
 
-__all__ = ["CommentView", "Forge", "ReviewView", "StatusState", "open_forge"]
+__all__ = ["CommentView", "Forge", "Hidden", "ReviewView", "StatusState", "open_forge"]
 
 
 class Forge(Protocol):
@@ -35,6 +35,9 @@ class Forge(Protocol):
         """A new comment. `threads.say_once` is what a zone calls."""
 
     def edit_comment(self, comment_id: int, body: str) -> None: ...
+
+    def minimize(self, comment_id: int, why: Hidden = "OUTDATED") -> None:
+        """Fold a comment away; it can still be opened. One that is folded already is left alone."""
 
     def react(self, comment_id: int, content: str) -> None: ...
 

@@ -1,13 +1,13 @@
-"""The door to GitHub's REST API. PyGithub may repeat reads alone; a write is repeated by `calls.write`."""
+"""The door to GitHub's REST API. PyGithub repeats nothing by itself: `calls` does, and looks before it writes again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from github import Auth, Github, GithubRetry
+from github import Auth, Github
 from github.IssueComment import IssueComment
 from github.NamedUser import NamedUser
 from github.Organization import Organization
@@ -16,9 +16,9 @@ from github.PullRequestReview import PullRequestReview
 from pydantic import ValidationError
 
 from bot.errors import ForgeError, OperatorError
-from bot.forge.calls import LONGEST_WAIT_S, CallFailed, calling, if_there, write
+from bot.forge.calls import CallFailed, calling, if_there, read, write
 from bot.forge.marks import key_of
-from bot.forge.views import CommentView, ReviewView, StatusState
+from bot.forge.views import CommentView, Hidden, ReviewView, StatusState
 from bot.model.people import Actor, Role
 from bot.model.pull import PullSnapshot
 from bot.model.reasons import ReasonCode
@@ -28,24 +28,17 @@ GHOST = Actor(id=10137, login="ghost")
 """Whom GitHub shows for an account that was deleted."""
 ROLES = {str(role): role for role in Role}
 LONGEST_DESCRIPTION = 140
-READ_ATTEMPTS = 4
 TIMEOUT_S = 30
+
+T = TypeVar("T")
 
 
 def connect(api_url: str, token: str) -> Github:
-    retry = GithubRetry(
-        total=READ_ATTEMPTS,
-        backoff_factor=0.5,
-        backoff_jitter=0.5,
-        raise_on_status=False,
-        max_rate_limit_wait=LONGEST_WAIT_S,
-        allowed_methods={"GET", "HEAD"},  # a POST sent again after a 502 made two comments
-    )
     return Github(
         base_url=api_url,
         auth=Auth.Token(token),
         lazy=True,
-        retry=retry,
+        retry=None,  # its own sends a POST again after a 502, and two comments stand there
         per_page=100,
         timeout=TIMEOUT_S,
         user_agent="kernelwright",
@@ -76,6 +69,8 @@ def _comment(found: IssueComment) -> CommentView:
         created_at=_when(found.created_at),
         updated_at=_when(found.updated_at),
         url=found.html_url,
+        # PyGithub has no word for it; its raw_data would ask for the comment once more.
+        is_minimized=bool(found._rawData.get("minimized")),
     )
 
 
@@ -128,15 +123,15 @@ class GithubForge:
 
     def _ask_who(self, login: str | None) -> Actor:
         try:
-            with calling("asking which account the token belongs to"):
-                return _actor(self._github.get_user(login) if login else self._authenticated())
+            return self._read("asking which account the token belongs to", partial(self._account, login))
         except CallFailed as failure:
             if failure.status != 403 or login:
                 raise
             return ACTIONS_BOT
 
-    def _authenticated(self) -> Any:
-        return self._github.get_user().complete()
+    def _account(self, login: str | None) -> Actor:
+        me: Any = self._github.get_user(login) if login else self._github.get_user().complete()
+        return _actor(me)
 
     def _check_own(self, user: NamedUser | Organization | None) -> None:
         """What we write must come from whom we take ourselves for, or we would never find it again."""
@@ -150,48 +145,55 @@ class GithubForge:
 
     # Reading
 
+    def _read(self, what: str, ask: Callable[[], T]) -> T:
+        return read(what, ask, self._sleep)
+
     def pull(self, number: int) -> PullSnapshot:
-        with calling(f"reading pull request {number}"):
-            return _pull(self._repo.get_pull(number).complete())
+        return self._read(f"reading pull request {number}", lambda: _pull(self._repo.get_pull(number).complete()))
 
     def role(self, login: str) -> Role:
-        def read() -> str:
+        def ask() -> str:
             name = self._repo.get_collaborator_role_name(login)
             # A role of the organisation's own making: the old permission says what it amounts to.
             return name if name in ROLES else self._repo.get_collaborator_permission(login)
 
-        return ROLES.get(if_there(f"reading the role of {login}", read) or "", Role.NONE)
+        return ROLES.get(if_there(f"reading the role of {login}", ask, self._sleep) or "", Role.NONE)
 
     def comments(self, number: int) -> tuple[CommentView, ...]:
-        with calling(f"reading the comments of {number}"):
+        def ask() -> tuple[CommentView, ...]:
             return tuple(_comment(found) for found in self._repo.get_issue(number).get_comments())
+
+        return self._read(f"reading the comments of {number}", ask)
 
     def _lazy_comment(self, comment_id: int) -> IssueComment:
         return self._repo.get_issue(0).get_comment(comment_id)  # the number of the issue is not part of the address
 
     def comment(self, comment_id: int) -> CommentView | None:
         lazy = self._lazy_comment(comment_id)
-        return if_there(f"reading comment {comment_id}", lambda: _comment(lazy.complete()))
+        return if_there(f"reading comment {comment_id}", lambda: _comment(lazy.complete()), self._sleep)
 
     def reviews(self, number: int) -> tuple[ReviewView, ...]:
-        with calling(f"reading the reviews of {number}"):
+        def ask() -> tuple[ReviewView, ...]:
             found = self._repo.get_pull(number).get_reviews()
             return tuple(_review(review) for review in found if review.state != "PENDING")
 
+        return self._read(f"reading the reviews of {number}", ask)
+
     def changed_files(self, number: int) -> tuple[str, ...]:
-        with calling(f"reading the files of {number}"):
-            files = tuple(self._repo.get_pull(number).get_files())
+        files = self._read(f"reading the files of {number}", lambda: tuple(self._repo.get_pull(number).get_files()))
         names = (name for file in files for name in (file.previous_filename, file.filename))
         return tuple(dict.fromkeys(name for name in names if name))
 
     def pulls_with_head(self, sha: str) -> tuple[int, ...]:
-        # GitHub's own list of a commit's pull requests leaves out those from forks.
-        with calling(f"looking for pull requests at {sha}"):
+        def ask() -> tuple[int, ...]:
+            # GitHub's own list of a commit's pull requests leaves out those from forks.
             return tuple(sorted(pull.number for pull in self._repo.get_pulls(state="open") if pull.head.sha == sha))
+
+        return self._read(f"looking for pull requests at {sha}", ask)
 
     def branch_sha(self, ref: str) -> str | None:
         name = ref.removeprefix("refs/").removeprefix("heads/")
-        found = if_there(f"reading the branch {name}", self._repo.get_git_ref(f"heads/{name}").complete)
+        found = if_there(f"reading the branch {name}", self._repo.get_git_ref(f"heads/{name}").complete, self._sleep)
         return found.object.sha if found else None
 
     # Writing
@@ -220,6 +222,18 @@ class GithubForge:
 
         write(edit, lambda: None, self._sleep)
 
+    def minimize(self, comment_id: int, why: Hidden = "OUTDATED") -> None:
+        """GitHub has this in GraphQL alone, which names a comment by another id."""
+        what = f"hiding comment {comment_id}"
+        found = self._read(what, self._lazy_comment(comment_id).complete)
+
+        def hide() -> bool:
+            with calling(what):
+                return found.minimize(why)
+
+        if not found.raw_data.get("minimized"):
+            write(hide, lambda: None, self._sleep)
+
     def react(self, comment_id: int, content: str) -> None:
         def react() -> bool:
             with calling(f"reacting to comment {comment_id}"):
@@ -230,22 +244,24 @@ class GithubForge:
         write(react, lambda: None, self._sleep)  # GitHub keeps one of a kind for each account
 
     def unreact(self, comment_id: int, content: str) -> None:
-        with calling(f"reading the reactions to comment {comment_id}"):
-            found = [r for r in self._lazy_comment(comment_id).get_reactions() if r.content == content]
-        for reaction in found:
+        what = f"reading the reactions to comment {comment_id}"
+        found = self._read(what, lambda: list(self._lazy_comment(comment_id).get_reactions()))
+        for reaction in (given for given in found if given.content == content):
             if _actor(reaction.user).id == self.me().id:
-                write(partial(self._take_back, comment_id, reaction.id), lambda: None, self._sleep)
+                self._take_back(comment_id, reaction.id)
 
-    def _take_back(self, comment_id: int, reaction_id: int) -> bool:
+    def _take_back(self, comment_id: int, reaction_id: int) -> None:
+        """As harmless to repeat as a read: what is gone stays gone."""
         address = f"{self._lazy_comment(comment_id).url}/reactions/{reaction_id}"
         # PyGithub's own call would swallow every error.
         delete = partial(self._github.requester.requestJsonAndCheck, "DELETE", address)
-        if_there(f"taking back a reaction to comment {comment_id}", delete)
-        return True
+        if_there(f"taking back a reaction to comment {comment_id}", delete, self._sleep)
 
     def _latest_status(self, sha: str, context: str) -> tuple[str, str, str] | None:
-        with calling(f"reading the statuses of {sha}"):
-            found = self._repo.get_commit(sha).get_combined_status().statuses
+        def ask() -> list[Any]:
+            return list(self._repo.get_commit(sha).get_combined_status().statuses)
+
+        found = self._read(f"reading the statuses of {sha}", ask)
         mine = (status for status in found if status.context == context)
         return next(((s.state, s.description or "", s.target_url or "") for s in mine), None)
 

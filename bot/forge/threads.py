@@ -33,25 +33,43 @@ def find(forge: Forge, number: int, key: str) -> CommentView | None:
     return next(iter(_all(forge, number, key)), None)
 
 
-def say_once(forge: Forge, number: int, key: str, body: str) -> int:
-    """The id of our comment with this key, which is posted if it is not there.
+def _is_double(forge: Forge, double: CommentView, key: str, first: CommentView) -> None:
+    forge.edit_comment(double.id, f"{marker(f'{key}/twice')}\n\n{TOMBSTONE.format(url=first.url)}")
 
-    Two jobs may post at the same moment: the lowest id counts, and the other becomes a line that says so.
+
+def mend(forge: Forge, number: int) -> None:
+    """What a job said twice because it died before it could look: the first one counts, the others say so."""
+    own, first = forge.me().id, dict[str, CommentView]()
+    for comment in sorted(forge.comments(number), key=lambda comment: comment.id):
+        key = key_of(comment.body) if comment.actor.id == own else None
+        if key is not None and first.setdefault(key, comment) is not comment and not key.endswith("/twice"):
+            _is_double(forge, comment, key, first[key])
+
+
+def _only(forge: Forge, number: int, key: str) -> CommentView | None:
+    """The first one, and the others become a line that says so: jobs that post at the same moment see each other here.
+
+    Each of them turns all the others' doubles too: after a lost answer nobody knows which one is his own.
     """
-    there = find(forge, number, key)
+    found = _all(forge, number, key)
+    for double in found[1:]:
+        _is_double(forge, double, key, found[0])
+    return found[0] if found else None
+
+
+def say_once(forge: Forge, number: int, key: str, body: str) -> int:
+    """The id of our comment with this key, which is posted if it is not there."""
+    there = _only(forge, number, key)
     if there is not None:
         return there.id
     made = forge.post_comment(number, _fitted(key, body))
-    first = find(forge, number, key)
-    if first is None or first.id >= made:  # lists may lag behind a moment
-        return made
-    forge.edit_comment(made, f"{marker(f'{key}/twice')}\n\n{TOMBSTONE.format(url=first.url)}")
-    return first.id
+    first = _only(forge, number, key)
+    return first.id if first is not None else made  # lists may lag behind a moment
 
 
 def keep(forge: Forge, number: int, key: str, body: str) -> int:
     """Like `say_once`, and a comment that is there already is brought up to date."""
-    there = find(forge, number, key)
+    there = _only(forge, number, key)
     if there is None:
         return say_once(forge, number, key, body)
     wanted = _fitted(key, body)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+from bot.model.ids import CommitSha
 from bot.model.people import Actor
 from bot.model.word import Word
 
 StatusState: TypeAlias = Literal["error", "failure", "pending", "success"]
+Hidden: TypeAlias = Literal["OUTDATED", "RESOLVED"]
+"""Why a comment of ours is folded away."""
 
 
 class CommentView(Word):
@@ -17,6 +20,7 @@ class CommentView(Word):
     created_at: str
     updated_at: str
     url: str = ""
+    is_minimized: bool = False
 
 
 class ReviewView(Word):
@@ -27,3 +31,33 @@ class ReviewView(Word):
     commit_id: str
     submitted_at: str
     body: str = ""
+
+
+class PullView(Word):
+    """A pull request from one branch of the repository itself, whatever became of it."""
+
+    number: int
+    author: Actor
+    title: str
+    body: str
+    is_open: bool
+    is_merged: bool
+    head_sha: CommitSha
+    url: str
+
+
+class IssueView(Word):
+    number: int
+    author: Actor
+    title: str
+    body: str
+    is_open: bool
+    url: str
+
+
+class Answer(Word):
+    """Whatever GitHub said to one request of doctor's."""
+
+    status: int
+    """0 when there was no answer."""
+    data: Any = None

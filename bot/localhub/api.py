@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import unquote
 
+from bot.localhub import graphql
 from bot.localhub.history import History
 from bot.localhub.outbox import Outbox
 from bot.localhub.shapes import REACTIONS, Shapes
@@ -31,6 +32,8 @@ from bot.localhub.world import (
 S = TypeVar("S", bound=Said)
 LONGEST_COMMENT = 65536
 LONGEST_DESCRIPTION = 140
+LONGEST_KIND = 100
+MOST_INPUTS, MOST_GIVEN = 25, 10
 DECISIONS: dict[str, tuple[ReviewState, str]] = {
     "APPROVE": ("APPROVED", "Can not approve your own pull request"),
     "REQUEST_CHANGES": ("CHANGES_REQUESTED", "Can not request changes on your own pull request"),
@@ -107,11 +110,11 @@ class Call:
 def get_me(call: Call) -> Response:
     if call.account.is_bot:  # an installation token has no user
         raise refuse(403, "Resource not accessible by integration")
-    return as_json(200, call.show.user(call.account))
+    return as_json(200, call.show.person(call.account))
 
 
 def get_user(call: Call, login: str) -> Response:
-    return as_json(200, call.show.user(call.user(login, "Not Found")))
+    return as_json(200, call.show.person(call.user(login, "Not Found")))
 
 
 def get_repository(call: Call) -> Response:
@@ -123,8 +126,10 @@ def get_permission(call: Call, login: str) -> Response:
 
 
 def list_pulls(call: Call) -> Response:
-    state = call.request.query.get("state", "open")
+    asked = call.request.query
+    state, head = asked.get("state", "open"), asked.get("head")
     shapes = [call.shape_of(thread, part) for thread, part in reversed(call.world.pulls())]
+    shapes = [shape for shape in shapes if head in (None, shape["head"]["label"])]
     return call.page([shape for shape in shapes if state in ("all", shape["state"])])
 
 
@@ -247,6 +252,39 @@ def get_ref(call: Call, name: str) -> Response:
     return as_json(200, call.show.ref(f"refs/{unquote(name)}", sha))
 
 
+def _object(call: Call, name: str, most: int) -> dict[str, Any]:
+    value = call.body().get(name) or {}
+    if not isinstance(value, dict) or len(value) > most:
+        raise refuse(422, f"Invalid request.\n\nNo more than {most} properties are allowed in {name}.")
+    return value
+
+
+def list_runs(call: Call) -> Response:
+    """Runs that have not ended. Jobs run one after another here, and no job sees another one that is at work."""
+    return as_json(200, {"total_count": 0, "workflow_runs": []})
+
+
+def dispatch_workflow(call: Call, workflow: str) -> Response:
+    ref = call.text("ref", "Workflow").removeprefix("refs/heads/")
+    sha = call.history.heads().get(f"refs/heads/{ref}")
+    if sha is None:
+        raise refuse(422, f"No ref found for: {ref}")
+    if call.history.file(sha, f".github/workflows/{workflow}") is None:
+        raise refuse(404, "Not Found")
+    call.outbox.dispatched(call.world, call.show, call.account, workflow, ref, _object(call, "inputs", MOST_INPUTS))
+    if not call.body().get("return_run_details"):
+        return Response(204)
+    return as_json(200, call.show.started_run(call.world.new_id()))
+
+
+def dispatch_repository(call: Call) -> Response:
+    kind = call.text("event_type", "Dispatch")
+    if len(kind) > LONGEST_KIND:
+        raise refuse(422, f"Invalid request.\n\nevent_type is longer than {LONGEST_KIND} characters.")
+    call.outbox.called(call.world, call.show, call.account, kind, _object(call, "client_payload", MOST_GIVEN))
+    return Response(204)
+
+
 Route: TypeAlias = tuple[str, str, Scope, Callable[..., Response]]
 NUMBER, SHA, NAME = r"/(\d{1,18})", r"/([0-9a-f]{40})", r"/([^/]+)"
 REPO = "/repos/{repo}"
@@ -271,12 +309,16 @@ ROUTES: tuple[Route, ...] = (
     ("POST", rf"{COMMENT}/reactions", "comment", post_reaction),
     ("DELETE", rf"{COMMENT}/reactions{NUMBER}", "comment", delete_reaction),
     ("GET", rf"{REPO}/git/ref/(.+)", "read", get_ref),
+    ("GET", rf"{REPO}/actions/runs", "read", list_runs),
+    ("POST", rf"{REPO}/actions/workflows/([\w.-]+)/dispatches", "dispatch", dispatch_workflow),
+    ("POST", rf"{REPO}/dispatches", "dispatch", dispatch_repository),
+    ("POST", "/api/graphql", "comment", graphql.answer),  # not below /api/v3, on GitHub's own servers too
 )
 
 
-def answer(call: Call, path: str) -> Response | None:
+def answer(call: Call, path: str, more: tuple[Route, ...] = ()) -> Response | None:
     """The answer of the endpoint at `path`, or None when there is no such endpoint."""
-    for method, pattern, scope, endpoint in ROUTES:
+    for method, pattern, scope, endpoint in (*ROUTES, *more):
         found = re.fullmatch(pattern.replace("{repo}", re.escape(call.world.repo)), path)
         if found and method == call.request.method:
             if scope not in call.token.scopes:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.git.repo import Repo
+from bot.localhub.board import Board
 from bot.localhub.desk import API, MAIN, Desk, Fault, Seen
 from bot.localhub.wire import Refused, Request, Server
 from bot.localhub.world import SCOPES, PullPart, Scope, Thread
@@ -78,6 +79,14 @@ class Hub:
     def page_url(self, number: int) -> str:
         return f"{self.server_url}/{self.repo}/pull/{number}"
 
+    def invite(self, *logins: str) -> None:
+        """From now on whoever reads the page may speak as these people."""
+        self._desk.people = logins
+
+    def show(self, board: Board) -> None:
+        """What the page tells of the bot's work from now on."""
+        self._desk.show_board(board)
+
     def inject(self, fault: Fault | None) -> None:
         """From now on this decides which requests fail, and whether before or after they took effect."""
         self._desk.fault = fault
@@ -126,7 +135,8 @@ class Hub:
 
     def review(self, login: str, number: int, state: str, body: str = "", commit: str | None = None) -> int:
         """`state` is APPROVE, REQUEST_CHANGES or COMMENT."""
-        return self._as(login, "POST", f"/pulls/{number}/reviews", {"event": state, "body": body, "commit_id": commit})
+        at = {"commit_id": commit} if commit else {}
+        return self._as(login, "POST", f"/pulls/{number}/reviews", {"event": state, "body": body, **at})
 
     def dismiss_review(self, review: int) -> None:
         self.world.reviews[review].state = "DISMISSED"
@@ -163,6 +173,20 @@ class Hub:
     def close_pull(self, number: int) -> None:
         self.world.threads[number].closed_at = self._desk.clock()
         self._desk.save()
+
+    def merge_pull(self, login: str, number: int) -> str:
+        """Squash it onto its base, as a maintainer would by the button. Its branch stays."""
+        thread, part = self.world.threads[number], self.world.threads[number].pull
+        assert part is not None
+        base = self.history.merge_base(f"refs/heads/{part.base_ref}", part.head)
+        changed = {
+            change.path: self.history.file(part.head, change.path) for change in self.history.files(base, part.head)
+        }
+        files = {path: content for path, content in changed.items() if content is not None}
+        merged = self.push(login, part.base_ref, files, f"{thread.title} (#{number})\n")
+        thread.closed_at = part.merged_at = self._desk.clock()
+        self._desk.save()
+        return merged
 
     def fork(self, owner: str) -> str:
         """A copy under another owner; branches pushed there may become pull requests here."""

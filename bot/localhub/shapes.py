@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from bot.localhub.addresses import OF_ISSUE, OF_PULL, OF_REPOSITORY, OF_USER, below
 from bot.localhub.history import FileChange
 from bot.localhub.world import Account, Comment, PullPart, Reaction, Review, Status, Thread, World
 from bot.model.people import Role
@@ -24,6 +25,12 @@ REACTIONS = {
     "eyes": "👀",
 }
 ASSOCIATION = {Role.ADMIN: "OWNER", Role.MAINTAIN: "MEMBER", Role.WRITE: "COLLABORATOR"}
+MAY = ("pull", "triage", "push", "maintain", "admin")
+"""What each role adds to the one before it."""
+PROFILE = ("name", "company", "location", "email", "hireable", "bio")
+"""What nobody here tells of themselves."""
+COUNTS = ("forks", "forks_count", "open_issues", "open_issues_count", "size", "stargazers_count", "watchers")
+HAS = ("has_downloads", "has_issues", "has_projects", "has_wiki", "has_pages", "has_discussions")
 LEGACY_PERMISSION = {Role.MAINTAIN: "write", Role.TRIAGE: "read"}
 Json = dict[str, Any]
 
@@ -52,48 +59,71 @@ class Shapes:
         return self.user(found or Account(id=10137, login="ghost", role=Role.NONE))
 
     def user(self, account: Account) -> Json:
+        url = f"{self.api}/users/{quote(account.login, safe='')}"
         return {
             "login": account.login,
             "id": account.id,
             "node_id": node_id("U", account.id),
             "avatar_url": f"{self.server}/avatars/{account.id}",
-            "url": f"{self.api}/users/{quote(account.login, safe='')}",
+            "gravatar_id": "",
+            "url": url,
             "html_url": f"{self.server}/{account.login}",
             "type": "Bot" if account.is_bot else "User",
             "site_admin": False,
+            **below(url, OF_USER),
         }
+
+    def person(self, account: Account) -> Json:
+        """As somebody's own page tells of them."""
+        counts = dict.fromkeys(("public_repos", "public_gists", "followers", "following"), 0)
+        since = {"created_at": self.world.created_at, "updated_at": self.world.created_at}
+        return {**self.user(account), **dict.fromkeys(PROFILE), "blog": "", **counts, **since}
 
     def repository(self, name: str) -> Json:
         owner, _, short = name.partition("/")
         number = 500 + [self.world.repo, *self.world.forks].index(name)
-        holder = self.world.accounts.get(owner) or Account(id=400, login=owner, role=Role.ADMIN)
         return {
             "id": number,
             "node_id": node_id("R", number),
             "name": short,
             "full_name": name,
             "private": False,
-            "owner": self.user(holder),
+            "owner": self._holder(owner),
             "html_url": f"{self.server}/{name}",
+            "description": None,
             "fork": name != self.world.repo,
             "url": f"{self.api}/repos/{name}",
+            **below(f"{self.api}/repos/{name}", OF_REPOSITORY),
             "clone_url": f"{self.server}/{name}.git",
+            "git_url": f"{self.server}/{name}.git",
+            "ssh_url": f"git@localhub:{name}.git",
+            "svn_url": f"{self.server}/{name}",
             "created_at": self.world.created_at,
+            "updated_at": self.world.created_at,
+            "pushed_at": self.world.created_at,
             "default_branch": self.main,
             "visibility": "public",
+            **dict.fromkeys(("homepage", "language", "mirror_url", "license")),
+            **dict.fromkeys((*HAS, "archived", "disabled"), False),
+            **dict.fromkeys((*COUNTS, "watchers_count", "network_count", "subscribers_count"), 0),
         }
+
+    def _holder(self, owner: str) -> Json:
+        return self.user(self.world.accounts.get(owner) or Account(id=400, login=owner, role=Role.ADMIN))
 
     def issue(self, thread: Thread) -> Json:
         url, kind = f"{self.repo_api}/issues/{thread.number}", "pull" if thread.pull else "issues"
         shown = f"{self.server}/{self.world.repo}/{kind}/{thread.number}"
-        pull = {"url": f"{self.repo_api}/pulls/{thread.number}", "html_url": shown, "merged_at": None}
+        merged = thread.pull.merged_at if thread.pull else None
+        ways = {"html_url": shown, "diff_url": f"{shown}.diff", "patch_url": f"{shown}.patch"}
+        pull = {"url": f"{self.repo_api}/pulls/{thread.number}", "merged_at": merged, **ways}
         return {
             "id": thread.id,
             "node_id": node_id("I", thread.id),
             "number": thread.number,
             "url": url,
             "repository_url": self.repo_api,
-            "comments_url": f"{url}/comments",
+            **below(url, OF_ISSUE),
             "html_url": shown,
             "title": thread.title,
             "body": thread.body or None,
@@ -102,7 +132,9 @@ class Shapes:
             "draft": bool(thread.pull and thread.pull.is_draft),
             "user": self.account(thread.author),
             "labels": [],
+            "assignee": None,
             "assignees": [],
+            "milestone": None,
             "comments": len(self.world.comments_on(thread.number)),
             "created_at": thread.created_at,
             "updated_at": thread.closed_at or thread.created_at,
@@ -112,29 +144,41 @@ class Shapes:
         }
 
     def pull(self, thread: Thread, part: PullPart, base_sha: str) -> Json:
-        issue = self.issue(thread)
-        return {
-            **{name: value for name, value in issue.items() if name not in ("pull_request", "comments")},
+        issue, url = self.issue(thread), f"{self.repo_api}/pulls/{thread.number}"
+        left_out = ("pull_request", "events_url", "labels_url")
+        shape = {
+            **{name: value for name, value in issue.items() if name not in left_out},
+            **below(url, OF_PULL),
             "id": thread.id,
             "node_id": node_id("PR", thread.id),
-            "url": f"{self.repo_api}/pulls/{thread.number}",
+            "url": url,
             "issue_url": issue["url"],
             "diff_url": f"{issue['html_url']}.diff",
+            "patch_url": f"{issue['html_url']}.patch",
+            **dict.fromkeys(("merged_by", "merge_commit_sha", "auto_merge")),
+            **dict.fromkeys(("review_comments", "additions", "deletions", "changed_files"), 0),  # asked for by nobody
             "statuses_url": f"{self.repo_api}/statuses/{part.head}",
-            "merged_at": None,
-            "merged": False,
+            "merged_at": part.merged_at,
+            "merged": part.merged_at is not None,
             "mergeable": True,
+            "mergeable_state": "clean",
             "maintainer_can_modify": True,
             "commits": 1 + len(part.pushes),
-            "comments": issue["comments"],
             "head": self._end(part.head_repo, part.head_ref, part.head),
             "base": self._end(self.world.repo, part.base_ref, base_sha),
         }
+        return {**shape, "_links": self._links(shape)}
+
+    @staticmethod
+    def _links(pull: Json) -> Json:
+        """The same addresses once more."""
+        named = ("html", "issue", "comments", "review_comments", "review_comment", "commits", "statuses")
+        return {"self": {"href": pull["url"]}, **{name: {"href": pull[f"{name}_url"]} for name in named}}
 
     def _end(self, repo: str | None, ref: str, sha: str) -> Json:
         known = repo if repo in (self.world.repo, *self.world.forks) else None
         owner = repo.partition("/")[0] if repo else "unknown"
-        user = self.account(owner) if owner in self.world.accounts else None
+        user = self._holder(owner) if known else self.account(owner)
         shape = self.repository(known) if known else None
         return {"label": f"{owner}:{ref}", "ref": ref, "sha": sha, "user": user, "repo": shape}
 
@@ -158,6 +202,7 @@ class Shapes:
             "updated_at": comment.updated_at,
             "author_association": self._association(comment.author),
             "performed_via_github_app": None,
+            "minimized": {"reason": comment.minimized} if comment.minimized else None,
             "reactions": {"url": f"{url}/reactions", "total_count": counted.total(), **counts},
         }
 
@@ -197,6 +242,7 @@ class Shapes:
             "description": status.description,
             "target_url": status.target_url or None,
             "context": status.context,
+            "creator": self.account(status.author),
             "created_at": status.created_at,
             "updated_at": status.created_at,
         }
@@ -237,9 +283,15 @@ class Shapes:
         target = {"sha": sha, "type": "commit", "url": f"{self.repo_api}/git/commits/{sha}"}
         return {"ref": name, "node_id": f"REF_{name}", "url": f"{self.repo_api}/git/{name}", "object": target}
 
+    def started_run(self, number: int) -> Json:
+        shown = f"{self.server}/{self.world.repo}/actions/runs/{number}"
+        return {"workflow_run_id": number, "run_url": f"{self.repo_api}/actions/runs/{number}", "html_url": shown}
+
     def permission(self, account: Account) -> Json:
         """`permission` is the old word of four; the role's own name stands in `role_name`."""
         old = LEGACY_PERMISSION.get(account.role, str(account.role))
-        may: Mapping[str, bool] = {"pull": account.role is not Role.NONE, "push": account.role.may_write}
+        rank = [Role.READ, Role.TRIAGE, Role.WRITE, Role.MAINTAIN, Role.ADMIN]
+        held = rank[: rank.index(account.role) + 1] if account.role in rank else []
+        may: Mapping[str, bool] = {word: role in held for word, role in zip(MAY, rank, strict=True)}
         user = self.user(account) | {"role_name": str(account.role), "permissions": dict(may)}
         return {"permission": old, "role_name": str(account.role), "user": user}

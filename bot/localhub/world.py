@@ -7,15 +7,15 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_serializer
 
 from bot.errors import CorruptRecord
 from bot.model.ids import CommitSha, Login, RefName, RepoName
 from bot.model.people import Role
 
-Scope: TypeAlias = Literal["read", "comment", "status", "push", "ledger"]
-"""What a token may do. `ledger` moves the bot's own branches alone, `push` any branch."""
-SCOPES: frozenset[Scope] = frozenset({"read", "comment", "status", "push", "ledger"})
+Scope: TypeAlias = Literal["read", "comment", "status", "push", "ledger", "dispatch"]
+"""What a token may do. `ledger` moves the bot's own branches alone, `push` any branch; `dispatch` starts workflows."""
+SCOPES: frozenset[Scope] = frozenset({"read", "comment", "status", "push", "ledger", "dispatch"})
 ReviewState: TypeAlias = Literal["APPROVED", "CHANGES_REQUESTED", "COMMENTED", "DISMISSED"]
 StatusState: TypeAlias = Literal["error", "failure", "pending", "success"]
 ACTIONS_BOT = ("github-actions[bot]", 41898282)
@@ -37,6 +37,10 @@ class Account(Record):
 class Token(Record):
     login: Login
     scopes: frozenset[Scope]
+
+    @field_serializer("scopes")
+    def _in_order(self, scopes: frozenset[Scope]) -> list[Scope]:
+        return sorted(scopes)
 
 
 class Said(Record):
@@ -62,6 +66,7 @@ class PullPart(Record):
     first: CommitSha
     """The head when the pull request was opened."""
     head: CommitSha
+    merged_at: str | None = None
     pushes: list[Push] = []
 
 
@@ -83,6 +88,8 @@ class Comment(Said):
     number: int
     body: str
     updated_at: str
+    minimized: str = ""
+    """Why it is folded away, in lower case; empty while it is shown."""
 
 
 class Reaction(Said):

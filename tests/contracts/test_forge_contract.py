@@ -226,6 +226,31 @@ def test_the_longest_body_is_taken_whole(side: Side, number: int) -> None:
     assert found.body == "é" * 65536
 
 
+def test_a_comment_is_folded_away_and_stays_so(side: Side, number: int) -> None:
+    first, second = side.forge.post_comment(number, "one"), side.forge.post_comment(number, "two")
+    assert [comment.is_minimized for comment in side.forge.comments(number)] == [False, False]
+    side.forge.minimize(first)
+    side.forge.minimize(first, "RESOLVED")
+    assert [comment.is_minimized for comment in side.forge.comments(number)] == [True, False]
+    side.forge.edit_comment(first, "still one")
+    found = side.forge.comment(first)
+    assert found is not None
+    assert (found.body, found.is_minimized) == ("still one", True)
+    side.forge.minimize(second, "RESOLVED")
+    assert all(comment.is_minimized for comment in side.forge.comments(number))
+
+
+def test_a_comment_that_cannot_be_folded_away(side: Side, number: int) -> None:
+    made = side.people.comment("mira", number, "hello")
+    with pytest.raises(ForgeError):
+        side.forge.minimize(424242)
+    with pytest.raises(ForgeError):
+        side.forge.minimize(made, "BORING")  # type: ignore[arg-type]
+    with pytest.raises(ForgeError):
+        side.forge_of("lee").minimize(made)
+    assert not any(comment.is_minimized for comment in side.forge.comments(number))
+
+
 def test_a_reaction_is_kept_once_and_taken_back_by_its_owner_alone(side: Side, number: int) -> None:
     made = side.people.comment("mira", number, "/optimize a")
     side.forge.react(made, "eyes")

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 
 from bot.errors import ForgeError
-from bot.forge.client import CommentView, ReviewView, StatusState
+from bot.forge.client import CommentView, Hidden, ReviewView, StatusState
 from bot.model.people import Actor, Role
 from bot.model.pull import PullSnapshot
 
@@ -181,6 +181,16 @@ class FakeForge:
 
     def edit_comment(self, comment_id: int, body: str) -> None:
         self.hub.edit_comment(self._own.login, comment_id, body)
+
+    def minimize(self, comment_id: int, why: Hidden = "OUTDATED") -> None:
+        if comment_id not in self.hub.said:
+            raise _refuse(404, "Not Found")
+        if why not in ("OUTDATED", "RESOLVED"):
+            raise _refuse(400, "invalid value")
+        if not self.hub.roles[self._own.login].may_write:
+            raise _refuse(403, "FORBIDDEN")
+        number, view = self.hub.said[comment_id]
+        self.hub.said[comment_id] = (number, view.model_copy(update={"is_minimized": True}))
 
     def react(self, comment_id: int, content: str) -> None:
         if comment_id not in self.hub.said:

@@ -40,6 +40,44 @@ def test_the_marker_is_the_first_line_and_invisible(forge: FakeForge) -> None:
     assert bodies(forge) == ["<!-- kernelwright:v1 key=c123/status -->\n\nWorking on it."]
 
 
+def test_after_a_lost_answer_our_own_double_is_not_taken_for_the_first(hub: FakeHub) -> None:
+    class Lost(FakeForge):
+        """Both post; ours arrives, its answer does not, and who looks for it finds the other's."""
+
+        def post_comment(self, number: int, body: str) -> int:
+            other = hub.comment(BOT, number, body)
+            super().post_comment(number, body)
+            return other
+
+    forge = Lost(hub, hub.people[BOT])
+    won = threads.say_once(forge, 1, "c123/result", "Done.")
+    first, second = forge.comments(1)
+    assert won == first.id
+    assert "posted twice" in second.body and "posted twice" not in first.body
+
+
+def test_what_a_job_that_died_said_twice_is_mended_by_the_next(hub: FakeHub, forge: FakeForge) -> None:
+    body = f"{threads.marker('c123/status')}\n\nprofiling"
+    first, second = hub.comment(BOT, 1, body), hub.comment(BOT, 1, body)
+    assert threads.keep(forge, 1, "c123/status", "optimizing") == first
+    assert ["optimizing" in c.body for c in forge.comments(1)] == [True, False]
+    assert second == forge.comments(1)[1].id and "posted twice" in forge.comments(1)[1].body
+
+
+def test_doubles_that_nobody_asks_for_any_more_are_mended(hub: FakeHub, forge: FakeForge) -> None:
+    body = f"{threads.marker('c123/result')}\n\nDone."
+    hub.comment(BOT, 1, body)
+    hub.comment("dana", 1, body)
+    threads.say_once(forge, 1, "c124/result", "Done, too.")
+    hub.comment(BOT, 1, body)
+    before = [comment.body for comment in forge.comments(1)]
+    threads.mend(forge, 1)
+    threads.mend(forge, 1)
+    after = [comment.body for comment in forge.comments(1)]
+    assert after[:3] == before[:3]
+    assert "posted twice" in after[3] and len(after) == 4
+
+
 def test_what_was_said_is_not_said_again(forge: FakeForge) -> None:
     first = threads.say_once(forge, 1, "c123/result", "Done.")
     assert threads.say_once(forge, 1, "c123/result", "Done, in other words.") == first
