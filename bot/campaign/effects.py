@@ -30,10 +30,12 @@ class SayStatus(Word):
     stage: Stage
     turn: int
     """How many orders were placed: the same stage can be entered twice."""
+    late: bool = False
+    """Said once more when no runner takes the order up."""
 
     @property
     def key(self) -> str:
-        return f"status/{self.stage}/{self.turn}"
+        return f"status/{self.stage}/{self.turn}{'/late' if self.late else ''}"
 
 
 class MarkCommit(Word):
@@ -77,6 +79,13 @@ class PushWinner(Word):
     zones: ClassVar[frozenset[Zone]] = frozenset({Zone.PUSH})
     winner: VariantNumber
     key: ClassVar[str] = "push"
+
+
+class OfferPull(Word):
+    """Open the pull request of a sweep's branch, or bring it up to date."""
+
+    zones: ClassVar[frozenset[Zone]] = frozenset({Zone.PUBLISH, Zone.PUSH})
+    key: ClassVar[str] = "pull"
 
 
 class SayResult(Word):
@@ -159,6 +168,7 @@ Effect: TypeAlias = (
     | AskHuman
     | PushLineage
     | PushWinner
+    | OfferPull
     | SayResult
     | ReactFinally
     | Close

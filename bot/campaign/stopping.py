@@ -78,6 +78,17 @@ def budget_spent(campaign: Campaign) -> bool:
     return len(campaign.rounds) >= budget(campaign)
 
 
+def gpu_seconds(campaign: Campaign) -> float:
+    """At least what was used: finished orders as they were charged, or the measurements that are told already."""
+    baseline = campaign.profile.baseline.seconds if campaign.profile else 0.0
+    told = baseline + sum(played.measurement.seconds for played in campaign.rounds if played.measurement)
+    return max(campaign.gpu_seconds, told)
+
+
+def gpu_time_spent(campaign: Campaign) -> bool:
+    return gpu_seconds(campaign) >= 60 * campaign.policy.max_gpu_minutes
+
+
 def stagnated(campaign: Campaign) -> bool:
     return campaign.stagnant >= STAGNANT_PAIR and campaign.reviews >= REVIEWS_BEFORE_STOP
 
@@ -88,9 +99,11 @@ def too_many_failures(campaign: Campaign) -> bool:
 
 
 def why_stop(campaign: Campaign) -> StopReason | None:
-    """The first rule that ends the search, or None. A person's own idea is tried before any rule but the budget."""
+    """The first rule that ends the search, or None. A person's own idea is tried before any rule but the budgets."""
     if budget_spent(campaign):
         return StopReason.BUDGET_SPENT
+    if gpu_time_spent(campaign):
+        return StopReason.GPU_TIME_SPENT
     if pending_tries(campaign):
         return None
     rules = (

@@ -12,7 +12,7 @@ from bot.model.policy import RepoPolicy
 
 LISTED = 60
 """Names one page shows; `list` has them all."""
-FREE = ("help", "list", "status")
+FREE = ("help", "list", "status", "explain")
 EVIDENCE = {
     "measured": "timed on a GPU. What was only compiled and modelled is reported and not pushed",
     "static": 'compiled and modelled. No GPU is needed, and every number says "estimated"',
@@ -87,6 +87,7 @@ def _rules(policy: RepoPolicy) -> list[str]:
         f"- Drafts are {'taken' if policy.allow_drafts else 'not taken'}. A pull request from a fork needs `sha=` "
         "and the commit you looked at.",
         "- One command a comment, on a line that begins with it. Code, quotations and edited comments are not read.",
+        "- Every answer names a reason code; `/optimize help <reason>` says what one means.",
     ]
 
 
@@ -101,7 +102,7 @@ def page(kernels: Collection[str], policy: RepoPolicy, touched: Collection[str] 
         _verbs(),
         ["Options are written `goal=speed` or `--goal speed`:"],
         _options(policy),
-        ["A kernel named like a command is reached by `kernel=`: `/optimize kernel=status`."],
+        ["A kernel named like a command is reached by its key: `/optimize kernel=<name>`."],
         ["**Rules here**"],
         _rules(policy),
     )

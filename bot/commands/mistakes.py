@@ -42,7 +42,7 @@ def listed(kernels: Collection[str]) -> str:
 def comment_too_long(length: int, most: int, what: str) -> CommandError:
     return CommandError(
         code=ReasonCode.COMMENT_TOO_LONG,
-        what=f"the {what} has {length} characters and I read at most {most}",
+        what=f"the {what} has {length} characters, and at most {most} characters are read",
         why="A command fits on one line; reading megabytes for one would only help somebody who wants to keep me busy.",
         hint="Write the command in a short comment of its own.",
         paste="/optimize help",
@@ -130,12 +130,15 @@ def unknown_option(word: str, close: Sequence[str], options: Sequence[str], line
     )
 
 
-def stray_word(word: str, line: str) -> CommandError:
+def stray_word(word: str, line: str, better: str = "") -> CommandError:
+    """`better` is the option and value that were meant, where one is near."""
     return CommandError(
         code=ReasonCode.UNKNOWN_OPTION,
         what=f"I do not know what {shown(word)} is for",
         why="One command names one kernel; options like `goal=speed` follow, values with spaces in quotation marks.",
-        hint=f"Write the option's name before a value, and prose on another line. {HELP}",
+        hint=f"Did you mean `{better}`?"
+        if better
+        else f"Write the option's name before a value, and prose on another line. {HELP}",
         paste=line,
     )
 
@@ -197,11 +200,67 @@ def no_commit() -> CommandError:
     )
 
 
-def not_a_variant(word: str, last: int) -> CommandError:
+def try_of_variant(name: str) -> CommandError:
+    return CommandError(
+        code=ReasonCode.BAD_VALUE,
+        what=f"{name} is a variant, and `try` takes a commit",
+        why="A variant of the campaign was judged already; `try` brings a source of yours.",
+        hint=f"Did you mean `/optimize explain {name}`?",
+        paste=f"/optimize explain {name}",
+    )
+
+
+def needless_word(word: str, line: str) -> CommandError:
+    """`/optimize run rms_norm`"""
+    return CommandError(
+        code=ReasonCode.UNKNOWN_VERB,
+        what=f"{shown(word)} is not a command",
+        why="To start a campaign, the kernel stands right behind `/optimize`.",
+        hint=f"Did you mean `{line}`?" if line else HELP,
+        paste=line,
+    )
+
+
+def not_a_variant(word: str, last: int, verb: str, meant: str) -> CommandError:
+    """`meant` is the variant whose number the word holds, if it holds one."""
+    without = "take the recommended one" if verb == "approve" else "hear about the best one"
     return CommandError(
         code=ReasonCode.BAD_VALUE,
         what=f"{shown(word)} is not a variant",
-        why=f"Variants are named v1 to v{last}.",
-        hint="Name one from the table, like `/optimize approve v3`, or none to take the recommended one.",
-        paste="/optimize approve",
+        why=f"Variants are named v1, v2 and so on, v{last} at most.",
+        hint=f"Did you mean {choices([meant])}?" if meant else f"Name one from the table, or none to {without}.",
+        paste=paste(["/optimize", verb, meant]),
+    )
+
+
+def variant_alone(name: str, lines: Sequence[str]) -> CommandError:
+    """`/optimize v3`: which verb was meant is not guessed; the line offered changes nothing."""
+    return CommandError(
+        code=ReasonCode.MISSING_VALUE,
+        what=f"you named {name}, and not what to do with it",
+        why="A variant can be explained, and while its question waits it can be approved.",
+        hint=f"Did you mean {choices(lines)}?",
+        paste=lines[0],
+    )
+
+
+def verb_behind(verb: str, line: str) -> CommandError:
+    """`/optimize rms_norm cancel`, `/optimize --cancel`"""
+    return CommandError(
+        code=ReasonCode.UNKNOWN_OPTION,
+        what=f"`{verb}` is a command of its own",
+        why="It stands right behind `/optimize`, without a kernel: a pull request has one campaign at a time.",
+        hint=f"Did you mean `{line}`?",
+        paste=line,
+    )
+
+
+def split_name(words: Sequence[str], kernel: str, line: str) -> CommandError:
+    """`/optimize cross entropy`"""
+    return CommandError(
+        code=ReasonCode.UNKNOWN_KERNEL,
+        what=f"{shown(' '.join(words))} is not a kernel here",
+        why="A kernel's name is one word.",
+        hint=f"Did you mean {choices([kernel])}?",
+        paste=line,
     )

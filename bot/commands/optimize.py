@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from bot.commands import mistakes, names
 from bot.commands.mistakes import Mistake
 from bot.commands.options import BY_NAME, OPTIONS, Mend, Option
 from bot.commands.quoting import bare, paste
-from bot.commands.verbs import WORDS
+from bot.commands.verbs import MEANT, WORDS
 from bot.commands.words import Entry, entries, spelled, split
 from bot.model.commands import CommandError, Optimize
 
@@ -39,6 +40,13 @@ def _option_with(value: str) -> Option | None:
     return None
 
 
+def _nearest_value(word: str) -> str:
+    """`autonomus` -> `mode=autonomous`"""
+    closed = {value: option.name for option in OPTIONS for value in option.words}
+    close = names.nearest(word, closed)
+    return f"{closed[close[0]]}={close[0]}" if close else ""
+
+
 def _missing(option: Option, line: str) -> CommandError:
     return mistakes.missing_value(option.name, option.values, line if option.default else "")
 
@@ -65,9 +73,20 @@ def _stray(entry: Entry, said: Sequence[Entry], before: Entry | None) -> Mistake
         return _bare_option(option, entry, said)
     if before is not None and before.name in ("target", "target_metric"):
         return _unquoted_target(entry, said, before)
-    option = _option_with(entry.value)
-    line = _line(said, entry, f"{option.name}={bare(entry.value)}") if option else ""
-    return Mistake(mistakes.stray_word(entry.value, line))
+    if verb := _verb(entry.value):
+        rest = [word for one in said[said.index(entry) + 1 :] for word in one.words]
+        return Mistake(mistakes.verb_behind(verb, paste(["/optimize", verb, *rest])))
+    if option := _option_with(entry.value):
+        better = f"{option.name}={bare(entry.value)}"
+    else:
+        better = _nearest_value(entry.value)
+    return Mistake(mistakes.stray_word(entry.value, _line(said, entry, better) if better else "", better))
+
+
+def _verb(word: str) -> str:
+    """The verb that this word is, or that people say it for."""
+    said = spelled(word)
+    return said if said in WORDS else MEANT.get(said, "")
 
 
 def _unknown_option(entry: Entry, said: Sequence[Entry]) -> Mistake:
@@ -77,6 +96,8 @@ def _unknown_option(entry: Entry, said: Sequence[Entry]) -> Mistake:
     if not entry.value and (meant := _option_with(spelled(typed))):
         better = f"{meant.name}={spelled(typed)}"
         return Mistake(mistakes.unknown_option(typed, [better], options, _line(said, entry, better)))
+    if not entry.value and spelled(typed) in WORDS:
+        return Mistake(mistakes.verb_behind(spelled(typed), paste(["/optimize", spelled(typed)])))
     close = names.nearest(entry.name or "", [*BY_NAME, KERNEL])
     own = list(dict.fromkeys(BY_NAME[name].name if name in BY_NAME else name for name in close))
     line = _line(said, entry, f"{own[0]}={entry.value}") if own else ""
@@ -85,12 +106,32 @@ def _unknown_option(entry: Entry, said: Sequence[Entry]) -> Mistake:
 
 def _unknown_kernel(entry: Entry, said: Sequence[Entry], kernels: Kernels) -> Mistake:
     """A misspelt kernel, a misspelt verb where a verb could stand, or neither."""
-    verbs = WORDS if entry.name is None and entry is said[0] else ()
-    close = names.nearest(entry.value, {*kernels, *verbs})
+    first = entry.name is None and entry is said[0]
+    if first and (found := re.fullmatch(r"[vV]([0-9]{1,3})", bare(entry.value))):
+        name = f"v{int(found[1])}"
+        return Mistake(mistakes.variant_alone(name, [f"/optimize explain {name}", f"/optimize approve {name}"]))
+    if first and len(said) > 1 and said[1].name is None and names.find(bare(said[1].value), kernels):
+        return Mistake(mistakes.needless_word(entry.value, _line(said[1:], entry)))
+    if first and (verb := MEANT.get(bare(entry.value).lower())):
+        return Mistake(mistakes.unknown_verb(entry.value, (verb,), _line(said, entry, verb)))
+    if joined := _two_words(entry, said, kernels):
+        return joined
+    close = names.nearest(entry.value, {*kernels, *(WORDS if first else ())})
     if close and close[0] not in kernels:
         return Mistake(mistakes.unknown_verb(entry.value, close, _line(said, entry, close[0])))
     better = _keyed(close[0]) if close else ""
     return Mistake(mistakes.unknown_kernel(entry.value, close, kernels, _line(said, entry, better)))
+
+
+def _two_words(entry: Entry, said: Sequence[Entry], kernels: Kernels) -> Mistake | None:
+    """A name written with a space in it."""
+    behind = said[said.index(entry) + 1 :][:1]
+    if not behind or behind[0].name is not None or not behind[0].value:
+        return None
+    kernel = names.find(f"{bare(entry.value)}_{bare(behind[0].value)}", kernels)
+    kept = [one for one in said if one is not behind[0]]
+    line = _line(kept, entry, _keyed(kernel)) if kernel else ""
+    return Mistake(mistakes.split_name((entry.value, behind[0].value), kernel, line)) if kernel else None
 
 
 def _kernel(entry: Entry, said: Sequence[Entry], kernels: Kernels) -> str:

@@ -37,8 +37,12 @@ class Option:
     summary: str
     read: Read = field(repr=False)
     aliases: tuple[str, ...] = ()
-    closed: bool = False
-    """Whether its values are a short list of words."""
+    words: tuple[str, ...] = ()
+    """Its values, where they are a short list of words."""
+
+    @property
+    def closed(self) -> bool:
+        return bool(self.words)
 
     @property
     def default(self) -> str:
@@ -83,7 +87,10 @@ def _read_target(value: str, mend: Mend) -> TargetMetric:
     return found
 
 
-_GOALS = {"fast": "speed", "faster": "speed", "latency": "speed", "time": "speed", "mem": "memory"}
+_GOALS = {
+    **dict.fromkeys(("fast", "faster", "latency", "throughput", "time"), "speed"),
+    **dict.fromkeys(("mem", "footprint"), "memory"),
+}
 _SCOPES = {"fwd": "forward", "bwd": "backward", "all": "general", "both": "general", "full": "general"}
 _GPUS = {
     **dict.fromkeys(("auto-detect", "any", "default"), "auto"),
@@ -100,7 +107,7 @@ OPTIONS: tuple[Option, ...] = (
         values="speed, memory or balanced",
         summary="what counts as better",
         read=_choice("goal", Goal, _GOALS),
-        closed=True,
+        words=tuple(Goal),
         aliases=("optimization_goal",),
     ),
     Option(
@@ -108,14 +115,14 @@ OPTIONS: tuple[Option, ...] = (
         values="general, forward or backward",
         summary="which passes are scored",
         read=_choice("scope", Scope, _SCOPES),
-        closed=True,
+        words=tuple(Scope),
     ),
     Option(
         name="gpu",
         values=", ".join(GpuChoice),
         summary="the GPU to optimise for",
         read=_choice("gpu", GpuChoice, _GPUS),
-        closed=True,
+        words=tuple(GpuChoice),
         aliases=("target_gpu",),
     ),
     Option(
@@ -123,7 +130,7 @@ OPTIONS: tuple[Option, ...] = (
         values="interactive or autonomous",
         summary="autonomous skips the questions about the profile and the winner",
         read=_choice("mode", Mode, _MODES),
-        closed=True,
+        words=tuple(Mode),
         aliases=("autonomy",),
     ),
     Option(

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from bot.commands.mistakes import choices
 from bot.commands.optimize import spoken
 from bot.model.campaign import Campaign, Stage
-from bot.model.commands import Optimize
+from bot.model.commands import Optimize, Restart
 from bot.model.ids import variant_name
 from bot.model.people import Actor, Refusal, Role
+from bot.model.policy import Writer
 from bot.model.pull import PullSnapshot
 from bot.model.reasons import ReasonCode
 
@@ -25,7 +26,10 @@ NOW = {
     Stage.CLOSING: "the campaign is closing",
     Stage.ENDED: "no campaign is open on this pull request",
 }
-WRITERS = "write, maintain or admin"
+WRITERS = {"write": "write, maintain or admin", "maintain": "maintain or admin", "admin": "admin"}
+"""The roles that hold at least this one."""
+RESETS = "it starts anew at 00:00 UTC"
+UP_TO = "if they took all they may"
 
 
 def bot(actor: Actor) -> Refusal:
@@ -37,14 +41,15 @@ def bot(actor: Actor) -> Refusal:
     )
 
 
-def no_role(name: str, role: Role, line: str) -> Refusal:
+def no_role(name: str, role: Role, line: str, needed: Writer = "write") -> Refusal:
     """`name` is the verb, or the kernel that was asked for."""
     held = "none: you are not listed as a collaborator" if role is Role.NONE else str(role)
     return Refusal(
         code=ReasonCode.PERMISSION_DENIED,
-        what=f"`/optimize {name}` needs the role {WRITERS}; yours is {held}",
+        what=f"`/optimize {name}` needs the role {WRITERS[needed]}; yours is {held}",
         why="The command uses GPU time or changes what is pushed, so GitHub's list of collaborators decides.",
-        next="Ask somebody with write access to write it. `help`, `list` and `status` are open to everybody.",
+        next=f"Ask somebody with {needed} access to write it. "
+        "`help`, `list`, `status` and `explain` are open to everybody.",
         paste=line,
     )
 
@@ -87,22 +92,25 @@ def already_running(campaign: Campaign) -> Refusal:
     )
 
 
-def _with_head(command: Optimize, pull: PullSnapshot) -> str:
+def _with_head(command: Optimize | Restart, pull: PullSnapshot) -> str:
     """The whole SHA: seven digits can be met on purpose by whoever pushes to the fork."""
+    if isinstance(command, Restart):
+        return f"/optimize restart {pull.head_sha}"
     return spoken(command, sha=pull.head_sha) or f"/optimize kernel={command.kernel} sha={pull.head_sha}"
 
 
-def fork_sha(command: Optimize, pull: PullSnapshot) -> Refusal:
+def fork_sha(command: Optimize | Restart, pull: PullSnapshot) -> Refusal:
+    whose = "a fork" if pull.from_fork else "somebody without write access"
     return Refusal(
         code=ReasonCode.FORK_SHA_REQUIRED,
-        what="a pull request from a fork needs the commit you looked at",
+        what=f"a pull request from {whose} needs the commit you looked at",
         why=f"Its author can push at any moment, and what you name is what runs. The head is now {pull.head_sha[:12]}.",
         next="Read that commit; if it may run on the GPU machine, write the line below.",
         paste=_with_head(command, pull),
     )
 
 
-def other_sha(command: Optimize, pull: PullSnapshot, *, from_fork: bool) -> Refusal:
+def other_sha(command: Optimize | Restart, pull: PullSnapshot, *, from_fork: bool) -> Refusal:
     again = "Read the new head" if from_fork else "Leave `sha` out, or name the new head"
     return Refusal(
         code=ReasonCode.SHA_MISMATCH,
@@ -164,11 +172,43 @@ def tried_before(sha: str) -> Refusal:
     )
 
 
-def own_pull(actor: Actor, role: Role) -> Refusal:
+def day_spent(actor: Actor, spent: float, limit: int) -> Refusal:
+    return Refusal(
+        code=ReasonCode.BUDGET_EXCEEDED,
+        what=f"{actor.login} has used {spent:.0f} of {limit} GPU minutes today",
+        why=f"`max_gpu_minutes_per_day` is the limit of one person; running campaigns count as {UP_TO}; {RESETS}.",
+        next="Wait until then, cancel a campaign, or raise the limit under `[policy]` in `kernelwright.toml`.",
+        paste="/optimize status",
+    )
+
+
+def campaign_spent(limit: int) -> Refusal:
+    return Refusal(
+        code=ReasonCode.BUDGET_EXCEEDED,
+        what=f"this campaign has used its {limit} GPU minutes",
+        why="`max_gpu_minutes` is the limit of one campaign; it does not start anew while the campaign is open.",
+        next="Finish or cancel this campaign and start another one, or raise the limit in `kernelwright.toml`.",
+        paste="/optimize status",
+    )
+
+
+def own_request(actor: Actor, needed: Writer = "write") -> Refusal:
+    return Refusal(
+        code=ReasonCode.REQUESTER_APPROVAL,
+        what="the last approval has to come from somebody else",
+        why=f"`{actor.login}` started this campaign; needed is another person with {WRITERS[needed]}.",
+        next="Ask a second person, or set `requester_approval = true` under `[policy]` in `kernelwright.toml`. "
+        "`/optimize reject` and `/optimize cancel` remain yours.",
+        paste="/optimize approve",
+    )
+
+
+def own_pull(actor: Actor, role: Role, needed: Writer = "write") -> Refusal:
     return Refusal(
         code=ReasonCode.SELF_APPROVAL,
         what="the last approval has to come from somebody else",
-        why=f"`{actor.login}` wrote this pull request and holds {role}; needed is another person with {WRITERS}.",
+        why=f"`{actor.login}` wrote this pull request and holds {role}; "
+        f"needed is another person with {WRITERS[needed]}.",
         next="Ask a second person, or set `self_approval = true` under `[policy]` in `kernelwright.toml`. "
         "`/optimize reject` and `/optimize cancel` remain yours.",
         paste="/optimize approve",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from difflib import get_close_matches
 from typing import Literal
 
 from bot.commands.quoting import shown
@@ -83,18 +84,23 @@ def _read(text: str) -> TargetMetric | None:
 
 
 def _completed(line: str) -> str:
-    """A target that only lacks its pass, completed; a number nobody asked for is never offered for pasting."""
-    return f"full {line}" if len(line) <= LONGEST and _read(f"full {line}") else ""
+    """A target whose pass is missing or misspelt, mended; a number nobody asked for is never offered for pasting."""
+    first, _, rest = line.partition(" ")
+    close = get_close_matches(first.lower()[:20], _DIRECTIONS, n=1)
+    better = f"{_DIRECTIONS[close[0]]} {rest}" if close else f"full {line}"
+    return better if len(better) <= LONGEST and _read(better) else ""
 
 
 def parse(text: str) -> TargetMetric | CommandError:
     """The typed goal, its `text` in one spelling; or the forms that are understood, `paste` being a better target."""
     line = " ".join(text.split()).rstrip(".;,!? ")
     found = _read(line) if len(line) <= LONGEST else None
+    better = _completed(line)
+    meant = f"Did you mean `{better}`? " if better else ""
     return found or CommandError(
         code=ReasonCode.TARGET_NOT_UNDERSTOOD,
         what=f"the target {shown(text)} is not one I can check",
-        why="A target names a pass (forward, backward or full) and either a time above 0 or a speed-up above 1.",
-        hint=f"These are understood: {'; '.join(f'`{form}`' for form in FORMS)}.",
-        paste=_completed(line),
+        why="A target names a pass (forward, backward or full) and either a time above 0 us or a speed-up above 1x.",
+        hint=f"{meant}These are understood: {'; '.join(f'`{form}`' for form in FORMS)}.",
+        paste=better,
     )

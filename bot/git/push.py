@@ -13,6 +13,8 @@ DENIED = re.compile(
 MAYBE_MOVED = re.compile(r"failed to update ref|cannot lock ref|incorrect old value|already exists", re.I)
 MOVED = re.compile(r"stale info|fetch first|non-fast-forward|remote ref updated", re.I)
 
+LONGEST_SAID = 400
+
 
 class Pushed(StrEnum):
     DONE = "done"
@@ -20,6 +22,12 @@ class Pushed(StrEnum):
     MAYBE_MOVED = "maybe_moved"
     FORBIDDEN = "forbidden"
     FAILED = "failed"
+
+
+def _said(error: str) -> str:
+    """What the server itself wrote: which rule it was."""
+    lines = [line.removeprefix("remote:").strip() for line in error.splitlines() if line.startswith("remote:")]
+    return " ".join(line for line in lines if line)[:LONGEST_SAID]
 
 
 def read_push(code: int, out: str, error: str) -> tuple[Pushed, str]:
@@ -34,7 +42,7 @@ def read_push(code: int, out: str, error: str) -> tuple[Pushed, str]:
     if MAYBE_MOVED.search(summary):
         return Pushed.MAYBE_MOVED, summary
     if summary.startswith("[remote rejected]") and "unpacker error" not in summary:
-        return Pushed.FORBIDDEN, summary
+        return Pushed.FORBIDDEN, f"{summary} {_said(error)}".strip()
     if not lines and DENIED.search(error):
         return Pushed.FORBIDDEN, error
     return Pushed.FAILED, summary or error

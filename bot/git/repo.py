@@ -132,6 +132,11 @@ class Repo:
         head, _, message = self._git("cat-file", "commit", self._some_commit(rev)).or_raise().text.partition("\n\n")
         return tuple(head.split("\n")), message
 
+    def patch(self, rev: str) -> bytes:
+        """One commit as a letter that `git am` takes."""
+        options = ("--stdout", "--no-signature", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "-1")
+        return self._git("format-patch", *options, self._some_commit(rev)).or_raise().out
+
     def parents(self, rev: str) -> tuple[str, ...]:
         return tuple(line.removeprefix("parent ") for line in self._commit(rev)[0] if line.startswith("parent "))
 

@@ -87,6 +87,20 @@ def prescreen(hearing: Hearing) -> list[Finding]:
     return [finding for rule in asked for finding in rule(hearing)]
 
 
+def by_deeds(verdict: Verdict) -> Decision:
+    """What the decision would be by what the variant did, whatever its text says."""
+    return _decide([finding for finding in verdict.findings if finding.guardrail not in STATIC])
+
+
+def looked_at_again(hearing: Hearing) -> Verdict:
+    """For a source that this repository had or that won before. It is timed whatever its text lacks of today's, and
+    still it is rejected for that: it may tell of a regression, and may not be pushed."""
+    done, said = judge(hearing, static=False), prescreen(hearing)
+    findings = (*said, *done.findings)
+    decision = Decision.REJECTED if _decide(said) is Decision.REJECTED else done.decision
+    return done.model_copy(update={"findings": findings, "decision": decision})
+
+
 def judge(hearing: Hearing, *, static: bool = True) -> Verdict:
     """`static=False` leaves the decision to what the variant did, which has to be enough without the filter."""
     findings = prescreen(hearing) if static else []

@@ -18,6 +18,9 @@ from bot.model.variant import SourceFile, Variant
 from bot.model.verdict import Verdict
 from bot.model.word import Word
 
+MOST_RETRIES = 3
+"""A job that failed this often fails for a reason that asking again does not mend."""
+
 
 class Phase(StrEnum):
     PROFILE = "profile"
@@ -29,6 +32,14 @@ class Checkpoint(StrEnum):
     PROFILE = "profile"
     WINNER = "winner"
     FINAL = "final"
+
+
+class Origin(StrEnum):
+    """Who began it."""
+
+    PERSON = "person"
+    SWEEP = "sweep"
+    """Nobody asked: it talks to nobody, pushes to the bot's own branch alone, and merging that is the approval."""
 
 
 class Stage(StrEnum):
@@ -98,6 +109,7 @@ class StopReason(StrEnum):
     TARGET_MET = "target_met"
     EFFICIENT = "efficient"
     BUDGET_SPENT = "budget_spent"
+    GPU_TIME_SPENT = "gpu_time_spent"
     STAGNATION = "stagnation"
     IDEAS_EXHAUSTED = "ideas_exhausted"
     TOO_MANY_FAILURES = "too_many_failures"
@@ -154,16 +166,23 @@ class Ignored(Word):
 class Campaign(Word):
     id: CampaignId
     stage: Stage = Stage.NEW
+    origin: Origin = Origin.PERSON
     command: Optimize | None = None
     requester: Actor | None = None
     comment_id: int = 0
     requested_at: str = ""
     pull: PullSnapshot | None = None
+    measured_at: CommitSha | None = None
+    """The commit that the last profile or search was ordered at; a harmless move changes the head, not this."""
     policy: RepoPolicy = RepoPolicy()
     order: Order | None = None
     """The open order, if a GPU job is owed or running."""
     orders: tuple[OrderId, ...] = ()
     """Every order ever placed; an id is never used twice."""
+    late: OrderId | None = None
+    """The open order, once people were told that no runner takes it up."""
+    spent: tuple[tuple[OrderId, float], ...] = ()
+    """GPU seconds of each order."""
     joined: tuple[tuple[OrderId, Digest], ...] = ()
     profile: Profile | None = None
     rounds: tuple[Round, ...] = ()
@@ -184,10 +203,23 @@ class Campaign(Word):
     done: tuple[tuple[str, str], ...] = ()
     """Keys of effects that were carried out, with the id or commit each made."""
     ignored: tuple[Ignored, ...] = ()
+    failed: Phase | None = None
+    """The phase whose order failed last, so that it can be done again."""
+    retries: int = 0
+    restarts: CampaignId | None = None
+    """The campaign whose place this one took."""
     outcome: Outcome | None = None
     reason: ReasonCode | None = None
     detail: str = ""
+    again: str = ""
+    """The line that starts anew, where the end calls for one."""
+    unproved: bool = False
+    """The push was refused because nobody's word for it could be shown."""
     pushed: CommitSha | None = None
+
+    @property
+    def gpu_seconds(self) -> float:
+        return sum(seconds for _, seconds in self.spent)
 
     @property
     def incumbent(self) -> VariantNumber:

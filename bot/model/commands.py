@@ -64,6 +64,8 @@ class Optimize(Word):
 
 class Help(Word):
     verb: Literal["help"] = "help"
+    topic: ReasonCode | None = None
+    """A reason code that somebody read in a log or in a comment."""
 
 
 class ListKernels(Word):
@@ -93,8 +95,25 @@ class Try(Word):
     sha: ShaPrefix
 
 
+class Explain(Word):
+    verb: Literal["explain"] = "explain"
+    variant: VariantNumber | None = None
+    """None for the one that matters most: the winner, else the best, else the untouched kernel."""
+
+
+class Retry(Word):
+    verb: Literal["retry"] = "retry"
+
+
+class Restart(Word):
+    verb: Literal["restart"] = "restart"
+    sha: ShaPrefix | None = None
+    """The head that was looked at; needed on pull requests from forks."""
+
+
 Command: TypeAlias = Annotated[
-    Optimize | Help | ListKernels | Status | Approve | Reject | Cancel | Try, Field(discriminator="verb")
+    Optimize | Help | ListKernels | Status | Explain | Approve | Reject | Cancel | Try | Retry | Restart,
+    Field(discriminator="verb"),
 ]
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from bot.model.campaign import Answer, Finalization, Order, Outcome, Profile, StopReason, Zone
+from bot.model.campaign import Answer, Finalization, Order, Origin, Outcome, Profile, StopReason, Zone
 from bot.model.commands import Optimize
 from bot.model.ids import CampaignId, CommitSha, Digest, OrderId, VariantNumber
 from bot.model.measurement import Measurement
@@ -22,17 +22,46 @@ from bot.model.word import Word
 class CampaignRequested(Word):
     kind: Literal["campaign_requested"] = "campaign_requested"
     campaign: CampaignId
+    origin: Origin = Origin.PERSON
     command: Optimize
     requester: Actor
     comment_id: int
     requested_at: str
     pull: PullSnapshot
     policy: RepoPolicy
+    restarts: CampaignId | None = None
+    """The campaign whose place this one takes."""
 
 
 class OrderPlaced(Word):
     kind: Literal["order_placed"] = "order_placed"
     order: Order
+
+
+class OrderTaken(Word):
+    """A GPU job began to work on an order, by its own clock."""
+
+    kind: Literal["order_taken"] = "order_taken"
+    order: OrderId
+    at: str
+
+
+class OrderWaits(Word):
+    """No runner took the order up in time; people are told once."""
+
+    kind: Literal["order_waits"] = "order_waits"
+    order: OrderId
+    minutes: int
+
+
+class GpuTimeSpent(Word):
+    """What an order cost, for the budgets. A job that left nothing is charged all the time since it was ordered."""
+
+    kind: Literal["gpu_time_spent"] = "gpu_time_spent"
+    order: OrderId
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    known: bool = True
+    """False where nobody knows better than the time between order and loss."""
 
 
 class SegmentJoined(Word):
@@ -112,10 +141,37 @@ class Cancelled(Word):
     detail: str = ""
 
 
+class Retried(Word):
+    """A person had the job that failed done again, at the same commit."""
+
+    kind: Literal["retried"] = "retried"
+    actor: Actor
+    comment_id: int
+
+
 class HeadMoved(Word):
     kind: Literal["head_moved"] = "head_moved"
     measured: CommitSha
     now: CommitSha | None
+    again: str = ""
+    """The line that starts anew from there."""
+
+
+class Repinned(Word):
+    """The head moved, and nothing that the kernel, its tests or its style depend on did."""
+
+    kind: Literal["repinned"] = "repinned"
+    before: CommitSha
+    pull: PullSnapshot
+
+
+class Stopped(Word):
+    """No person and no machine ended it: the ground it stood on is gone, or its time is up."""
+
+    kind: Literal["stopped"] = "stopped"
+    reason: ReasonCode
+    detail: str
+    again: str = ""
 
 
 class EffectRequested(Word):
@@ -140,6 +196,9 @@ class PushRefused(Word):
     kind: Literal["push_refused"] = "push_refused"
     reason: ReasonCode
     detail: str
+    again: str = ""
+    unproved: bool = False
+    """Nobody's word for it could be shown, so the winner is not handed out as a patch either."""
 
 
 class CampaignClosed(Word):
@@ -152,6 +211,9 @@ class CampaignClosed(Word):
 Fact: TypeAlias = Annotated[
     CampaignRequested
     | OrderPlaced
+    | OrderTaken
+    | OrderWaits
+    | GpuTimeSpent
     | SegmentJoined
     | Profiled
     | RoundOpened
@@ -163,7 +225,10 @@ Fact: TypeAlias = Annotated[
     | Answered
     | TryRequested
     | Cancelled
+    | Retried
     | HeadMoved
+    | Repinned
+    | Stopped
     | EffectRequested
     | EffectDone
     | Pushed
@@ -172,7 +237,16 @@ Fact: TypeAlias = Annotated[
     Field(discriminator="kind"),
 ]
 
-MEASURING_FACTS = (Profiled, RoundOpened, VariantMeasured, VariantJudged, SearchEnded, Finalized, OrderFailed)
+MEASURING_FACTS = (
+    OrderTaken,
+    Profiled,
+    RoundOpened,
+    VariantMeasured,
+    VariantJudged,
+    SearchEnded,
+    Finalized,
+    OrderFailed,
+)
 """The only facts a segment from a GPU job may carry."""
 
 

@@ -23,6 +23,10 @@ class Role(StrEnum):
     def may_write(self) -> bool:
         return self in (Role.WRITE, Role.MAINTAIN, Role.ADMIN)
 
+    def at_least(self, needed: str) -> bool:
+        order = list(Role)
+        return order.index(self) >= order.index(Role(needed))
+
 
 class Actor(Word):
     """An account. The numeric id is the identity; a login can be renamed and taken over."""
@@ -35,6 +39,10 @@ class Actor(Word):
 class Standing(Word):
     role: Role
     wrote_pull: bool = False
+    trusted_pull: bool = True
+    """Whether a writer wrote the pull request, on a branch of this repository. Else the code in it is a stranger's."""
+    gpu_seconds_today: float = 0.0
+    """GPU time of this person's campaigns since midnight UTC, with what is now running at its limit."""
 
 
 class Grant(Word):

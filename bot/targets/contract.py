@@ -27,6 +27,7 @@ from bot.errors import UserError
 from bot.model.ids import KernelName, RepoPath
 from bot.model.policy import RepoPolicy
 from bot.model.reasons import ReasonCode
+from bot.model.sweep import SweepPolicy
 from bot.model.word import Word
 from bot.targets.base import PYTEST, nearest
 from bot.targets.suites import SIZES
@@ -80,6 +81,7 @@ class TargetTable(Word):
 
 class RepoConfig(Word):
     policy: RepoPolicy = RepoPolicy()
+    sweep: SweepPolicy = SweepPolicy()
     target: TargetTable = TargetTable()
 
 
@@ -123,14 +125,14 @@ def read_config(text: str | bytes | None) -> RepoConfig:
     if text is None:
         return RepoConfig()
     if len(text) > MAX_TEXT:
-        raise _bad(f"{len(text)} characters, more than {MAX_TEXT}", "keep it to policy and target")
+        raise _bad(f"{len(text)} characters, more than {MAX_TEXT}", "keep it to policy, sweep and target")
     try:
         found = tomllib.loads(text.decode("utf-8") if isinstance(text, bytes) else text)
         plain = json.dumps(found, default=str)
     except UnicodeDecodeError as error:
         raise _bad("it is not UTF-8", "save it as UTF-8") from error
     except RecursionError as error:
-        raise _bad("it is nested too deeply", "keep it to policy and target") from error
+        raise _bad("it is nested too deeply", "keep it to policy, sweep and target") from error
     except ValueError as error:  # TOMLDecodeError, and numbers of thousands of digits
         raise _bad(f"it is not TOML: {ascii(str(error))[1:-1]}", "see https://toml.io") from error
     try:

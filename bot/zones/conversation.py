@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from bot.campaign.effects import AskHuman, Effect, MarkCommit, ReactFinally, SayResult, SayStatus
+from bot.campaign.effects import AskHuman, Effect, MarkCommit, OfferPull, ReactFinally, SayResult, SayStatus
 from bot.forge.threads import keep, say_once
 from bot.ledger.layout import campaign_dir, plot_path
 from bot.model.campaign import Campaign, Checkpoint, Outcome
 from bot.render import comments
 from bot.render.links import Links
 from bot.zones.doors import Doors
+from bot.zones.hushing import hush_everything_but, hush_questions
 from bot.zones.scribe import Scribe
+from bot.zones.waiting import waiting
 
 FINAL_REACTION = {
     Outcome.PUSHED: "hooray",
@@ -45,6 +47,10 @@ def links(campaign: Campaign, scribe: Scribe, doors: Doors) -> Links:
         plot_dark=plot("speedup", dark=True),
         variants_light=plot("variants", dark=False),
         variants_dark=plot("variants", dark=True),
+        roofline_light=plot("roofline", dark=False),
+        roofline_dark=plot("roofline", dark=True),
+        lineage_light=plot("lineage", dark=False),
+        lineage_dark=plot("lineage", dark=True),
         ledger=settings.tree_url(tip, folder) if tip else "",
         run=settings.run_url,
         commit=settings.commit_url(campaign.pushed) if campaign.pushed else "",
@@ -62,6 +68,11 @@ def _ask(effect: AskHuman, campaign: Campaign, found: Links) -> str:
             return comments.checkpoint_final(campaign, found)
 
 
+def result_key(campaign: Campaign) -> str:
+    """A campaign that was retried ends more than once, and each end is news."""
+    return f"{campaign.id}/result" + (f"/{campaign.retries}" if campaign.retries else "")
+
+
 def say(effect: Effect, scribe: Scribe, doors: Doors) -> str:
     """Carry out one speaking effect and return what it made. Doing it twice makes nothing twice."""
     campaign, forge = scribe.campaign, doors.forge
@@ -69,21 +80,18 @@ def say(effect: Effect, scribe: Scribe, doors: Doors) -> str:
     number = campaign.pull.number
     match effect:
         case SayStatus():
-            return str(
-                keep(forge, number, f"{campaign.id}/status", comments.status(campaign, links(campaign, scribe, doors)))
-            )
+            body = comments.status(campaign, links(campaign, scribe, doors), waiting(scribe, doors))
+            return str(keep(forge, number, f"{campaign.id}/status", body))
         case AskHuman():
-            return str(
-                say_once(
-                    forge, number, f"{campaign.id}/{effect.key}", _ask(effect, campaign, links(campaign, scribe, doors))
-                )
-            )
+            body = _ask(effect, campaign, links(campaign, scribe, doors))
+            asked = say_once(forge, number, f"{campaign.id}/{effect.key}", body)
+            hush_questions(campaign, forge, but=effect.key)
+            return str(asked)
         case SayResult():
-            return str(
-                say_once(
-                    forge, number, f"{campaign.id}/result", comments.result(campaign, links(campaign, scribe, doors))
-                )
-            )
+            key = result_key(campaign)
+            said = say_once(forge, number, key, comments.result(campaign, links(campaign, scribe, doors)))
+            hush_everything_but(campaign, forge, (f"{campaign.id}/status", key))
+            return str(said)
         case MarkCommit():
             state, context = status_state(campaign), f"kernelwright/{campaign.command.kernel}"
             forge.set_status(
@@ -94,5 +102,9 @@ def say(effect: Effect, scribe: Scribe, doors: Doors) -> str:
             forge.react(campaign.comment_id, FINAL_REACTION[campaign.outcome or Outcome.FAILED])
             forge.unreact(campaign.comment_id, "eyes")
             return ""
+        case OfferPull():
+            from bot.zones.offer import offer_pull  # what only a sweep needs
+
+            return offer_pull(campaign, links(campaign, scribe, doors), doors)
         case _:
             raise AssertionError(f"{effect} is not said but done")

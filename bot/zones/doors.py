@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from bot.errors import UserError
 from bot.forge.client import Forge
@@ -23,6 +24,9 @@ class Doors:
     """A bare clone of the repository, with the token of this zone."""
     ledger: Ledger
     clock: Callable[[], str] = utc_now
+
+
+Opener: TypeAlias = Callable[[Settings], Doors]
 
 
 def open_doors(settings: Settings) -> Doors:

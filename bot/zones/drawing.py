@@ -8,6 +8,7 @@ from bot.ledger.layout import campaign_dir, plot_path
 from bot.model.campaign import Campaign
 from bot.model.facts import JournalLine
 from bot.render.records import records
+from bot.zones.figures import figures_of
 
 
 def draw_records(campaign: Campaign, lines: tuple[JournalLine, ...]) -> Mapping[str, bytes]:
@@ -19,12 +20,11 @@ def draw_records(campaign: Campaign, lines: tuple[JournalLine, ...]) -> Mapping[
 
 
 def draw_all(campaign: Campaign, lines: tuple[JournalLine, ...]) -> Mapping[str, bytes]:
-    """Records and, once a variant was judged, the plots in light and dark."""
+    """Records and every plot there is something to draw in, each in light and dark."""
     from bot.render import plots  # matplotlib takes more than a second to import
 
-    files = dict(draw_records(campaign, lines))
-    if any(played.verdict and played.verdict.score for played in campaign.rounds):
+    files, known = dict(draw_records(campaign, lines)), figures_of(campaign)
+    for name in plots.available(campaign, known):
         for dark in (False, True):
-            files[plot_path(campaign.id, "speedup", dark=dark)] = plots.speedup(campaign, dark=dark)
-            files[plot_path(campaign.id, "variants", dark=dark)] = plots.variants(campaign, dark=dark)
+            files[plot_path(campaign.id, name, dark=dark)] = plots.picture(name, campaign, known, dark=dark)
     return files

@@ -11,16 +11,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot.analysis.estimate import timed
+from bot.campaign.lineage import TRY_TECHNIQUE
 from bot.campaign.machine import advance
 from bot.errors import CorruptRecord, UserError
 from bot.git.repo import Repo
 from bot.ledger.journal import Segment
-from bot.model.campaign import Campaign, Finalization, Profile
-from bot.model.facts import MEASURING_FACTS, Fact, Finalized, Profiled, RoundOpened, VariantJudged, VariantMeasured
+from bot.model.campaign import Campaign, Finalization, Origin, Profile
+from bot.model.facts import (
+    MEASURING_FACTS,
+    Fact,
+    Finalized,
+    JournalLine,
+    Profiled,
+    RoundOpened,
+    VariantJudged,
+    VariantMeasured,
+)
 from bot.model.ids import Digest, RepoPath
 from bot.model.measurement import Measurement, Suite
 from bot.model.reasons import ReasonCode
-from bot.model.variant import SourceFile, sources_digest
+from bot.model.variant import SourceFile, Variant, sources_digest
 from bot.targets.contract import CONFIG, read_config
 from bot.targets.judges import judging
 from bot.targets.liger import open_target
@@ -37,6 +47,11 @@ UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 """What Python's parser makes of a source that was written to break it."""
 
 
+def read_lines(folder: Path) -> tuple[JournalLine, ...]:
+    """The lines of a segment that `read_segment` could read."""
+    return Segment(folder / SEGMENT).lines()
+
+
 def read_segment(folder: Path) -> tuple[tuple[Fact, ...], Digest]:
     """The facts of a segment, by schema and within caps, and the digest of its bytes."""
     path = folder / SEGMENT
@@ -46,10 +61,11 @@ def read_segment(folder: Path) -> tuple[tuple[Fact, ...], Digest]:
         raise CorruptRecord(f"the GPU job left no {SEGMENT}", reason=ReasonCode.ARTIFACT_MISSING)
     if path.stat().st_size > MAX_SEGMENT:
         raise CorruptRecord(f"{SEGMENT} has {path.stat().st_size} bytes; at most {MAX_SEGMENT} are read")
+    count = path.read_bytes().count(b"\n")  # counted before any of them is read: a million would take minutes
+    if count > MAX_FACTS:
+        raise CorruptRecord(f"{SEGMENT} has {count} facts; at most {MAX_FACTS} are read")
     segment = Segment(path)
     facts = segment.facts()
-    if len(facts) > MAX_FACTS:
-        raise CorruptRecord(f"{SEGMENT} has {len(facts)} facts; at most {MAX_FACTS} are read")
     return facts, segment.digest()
 
 
@@ -111,6 +127,18 @@ def _check_profile(profile: Profile, campaign: Campaign, repo: Repo) -> None:
         raise CorruptRecord("the profile names other judging files than those that differ from the target branch")
 
 
+def _check_try(variant: Variant, campaign: Campaign, repo: Repo) -> None:
+    """A sweep runs earlier sources whatever their text is, so they have to be those of the commits it asked for."""
+    if campaign.origin is not Origin.SWEEP or variant.hypothesis.technique != TRY_TECHNIQUE:
+        return
+    commit = next(iter(variant.hypothesis.references), "")
+    if commit not in {asked for asked, _ in campaign.tries}:
+        raise CorruptRecord(f"v{variant.number} tries a commit that nobody asked for")
+    for file in variant.files:
+        if repo.read(commit, file.path) != file.text.encode():
+            raise CorruptRecord(f"{file.path} is not what stands at the commit it tries, {commit[:7]}")
+
+
 def _check_finalized(done: Finalization, campaign: Campaign) -> None:
     """The style check may reformat; it may not change what the program is."""
     _check_files(done.files, campaign)
@@ -170,6 +198,7 @@ def _check(fact: Fact, campaign: Campaign, repo: Repo) -> None:
             _check_times(fact.measurement, campaign.profile.suite)
         case RoundOpened():
             _check_files(fact.variant.files, campaign)
+            _check_try(fact.variant, campaign, repo)
         case VariantJudged():
             _check_verdict(fact, campaign)
         case Finalized():

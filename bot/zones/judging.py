@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from bot.campaign.lineage import score_of, sources_of
-from bot.guardrails import judge, prescreen
+from bot.campaign.lineage import TRY_TECHNIQUE, score_of, sources_of
+from bot.guardrails import judge, looked_at_again, prescreen
 from bot.guardrails.hearing import Hearing
-from bot.model.campaign import Campaign
+from bot.model.campaign import Campaign, Origin
 from bot.model.ids import VariantNumber, variant_name
 from bot.model.measurement import Measurement
 from bot.model.variant import sources_digest
 from bot.model.verdict import Verdict
 
 
+def is_second_look(campaign: Campaign, number: VariantNumber) -> bool:
+    """Whether a sweep tries an earlier source or its own waiting winner. Publish holds it against the commit."""
+    played = campaign.round_of(number)
+    return (
+        campaign.origin is Origin.SWEEP and played is not None and played.variant.hypothesis.technique == TRY_TECHNIQUE
+    )
+
+
 def unrun(campaign: Campaign, number: VariantNumber) -> Measurement | None:
     """What is known of a variant that is never run, because its text alone condemns it; None where it does not."""
     played, profile = campaign.round_of(number), campaign.profile
     assert played is not None and profile is not None
+    if is_second_look(campaign, number):
+        return None
     nothing = Measurement(runner=profile.baseline.runner, source=played.variant.digest)
     refused = any(finding.severity == "reject" for finding in prescreen(_hearing(campaign, number, nothing)))
     return nothing if refused else None
@@ -25,7 +35,8 @@ def verdict_of(campaign: Campaign, number: VariantNumber) -> Verdict:
     """The verdict that follows from what the journal holds of this round."""
     played = campaign.round_of(number)
     assert played is not None and played.measurement is not None
-    return judge(_hearing(campaign, number, played.measurement))
+    hearing = _hearing(campaign, number, played.measurement)
+    return looked_at_again(hearing) if is_second_look(campaign, number) else judge(hearing)
 
 
 def _hearing(campaign: Campaign, number: VariantNumber, candidate: Measurement) -> Hearing:

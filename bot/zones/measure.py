@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bot.analysis.bottleneck import diagnose
 from bot.analysis.estimate import timed
 from bot.bench.finish import finish
 from bot.bench.gpu import Gpu
+from bot.bench.halt import Halt
 from bot.bench.measure import Bench, open_static_bench
 from bot.campaign.effects import (
     Effect,
@@ -39,6 +40,7 @@ from bot.model.facts import (
     Fact,
     Finalized,
     OrderFailed,
+    OrderTaken,
     Profiled,
     RoundOpened,
     SearchEnded,
@@ -63,6 +65,10 @@ MOST_STEPS = 1000
 """Three steps a round and at most 119 rounds; more would be a loop of ours."""
 
 
+def _log(campaign: Campaign, fact: Fact) -> None:
+    print(f"{campaign.id}: {fact.kind}", file=sys.stderr, flush=True)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workshop:
     """What the GPU job works with: a clone without a token, the target's Python, a folder for its output."""
@@ -75,6 +81,10 @@ class Workshop:
     open_bench: Callable[..., Bench] = open_static_bench
     finish: Callable[..., Finalization] = finish
     clock: Callable[[], str] = utc_now
+    halt: Halt = field(default_factory=Halt)
+    """Whether the runner told this job to stop."""
+    told: Callable[[Campaign, Fact], None] = _log
+    """Who hears of each fact once it is written down; the campaign holds it already."""
 
 
 class Preflight(Exception):
@@ -268,6 +278,8 @@ def work(order: Order, campaign: Campaign, shop: Workshop, out: Path) -> Campaig
     """Carry out one order, fact by fact; an earlier attempt's segment is continued where it stopped."""
     out.mkdir(parents=True, exist_ok=True)
     segment = Segment(out / SEGMENT)
+    if not segment.facts():
+        segment.append(OrderTaken(order=order.id, at=shop.clock()), shop.clock())
     shift = Shift(fold(campaign, segment.facts()), shop)
     try:
         for _ in range(MOST_STEPS):
@@ -282,10 +294,24 @@ def work(order: Order, campaign: Campaign, shop: Workshop, out: Path) -> Campaig
                 fact = OrderFailed(order=order.id, reason=error.reason, detail=f"{error}. {error.hint}")
             segment.append(fact, shop.clock())
             shift.campaign, _ = advance(shift.campaign, fact)
-            print(f"{order.id}: {fact.kind}", file=sys.stderr, flush=True)
+            shop.told(shift.campaign, fact)
+    except BaseException:  # whatever the end of our own processes made of it on the way up
+        if not shop.halt.signal:
+            raise
+        return _stopped(order, fold(campaign, segment.facts()), segment, shop)
     finally:
         shift.close()
     raise AssertionError(f"{order.id} is not done after {MOST_STEPS} steps")
+
+
+def _stopped(order: Order, campaign: Campaign, segment: Segment, shop: Workshop) -> Campaign:
+    """The segment says that it ends here, and why."""
+    if campaign.order is None or campaign.order.id != order.id:
+        return campaign
+    detail = f"the runner told the job to stop ({shop.halt.signal}); every process of it was ended"
+    fact = OrderFailed(order=order.id, reason=ReasonCode.COMPUTE_STOPPED, detail=detail)
+    segment.append(fact, shop.clock())
+    return advance(campaign, fact)[0]
 
 
 def measure(order: Order, ledger_commit: str, shop: Workshop, out: Path) -> ZoneReport:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from bot.campaign.machine import fold
+from bot.campaign.spending import time_spent
 from bot.errors import Conflict
 from bot.ledger.branch import Ledger
 from bot.model.campaign import Campaign, Zone
@@ -18,6 +19,9 @@ ATTEMPTS = 6
 Draw = Callable[[Campaign, tuple[JournalLine, ...]], Mapping[str, bytes]]
 """Records of a campaign as it will stand after the append that carries them."""
 
+
+Decide = Callable[[Campaign], tuple[Fact, ...]]
+"""What is to be written down of a campaign; nothing when there is no more reason to."""
 
 SHOWN = (Pushed, PushRefused, OrderFailed, CampaignClosed)
 """Facts after which the records on the ledger are written anew."""
@@ -41,6 +45,10 @@ class Scribe:
     @property
     def tip(self) -> str:
         return self._ledger.tip or ""
+
+    def beside(self, campaign: str) -> Scribe:
+        """Another campaign of the same ledger, as far as it was read."""
+        return Scribe(self._ledger, campaign, self._zone, self._clock)
 
     def reread(self) -> None:
         self.lines = self._ledger.lines(self.campaign.id)
@@ -69,9 +77,39 @@ class Scribe:
                 self.reread()
         raise Conflict(f"the ledger moved {ATTEMPTS} times while {self.campaign.id} was being written")
 
+    def settle(self, decide: Decide, draw: Draw = draw_nothing) -> tuple[Fact, ...]:
+        """Append what `decide` makes of the campaign. When another writer was faster it is asked again, about the
+        campaign as it stands then: somebody may have cancelled it. Returns what was appended."""
+        for _ in range(ATTEMPTS):
+            facts = decide(self.campaign)
+            if not facts:
+                return ()
+            try:
+                self._append(facts, draw)
+            except Conflict:
+                self._ledger.refresh()
+                self.reread()
+            else:
+                return facts
+        raise Conflict(f"the ledger moved {ATTEMPTS} times while {self.campaign.id} was being written")
+
+    def _unpaid(self, after: Campaign) -> tuple[Fact, ...]:
+        """An order that is dropped before its segment came is charged the time until then, and never more than a
+        campaign may have: who cancels just before the end has used the machine too."""
+        order = self.campaign.order
+        is_open = order is not None and after.order is not None and after.order.id == order.id
+        if order is None or is_open or order.id in dict(after.spent):
+            return ()
+        cost = time_spent(order.id, self.lines, None, self._clock())
+        most = 60.0 * after.policy.max_gpu_minutes
+        return (cost.model_copy(update={"seconds": min(cost.seconds, most)}),)
+
     def _append(self, facts: tuple[Fact, ...], draw: Draw) -> Campaign:
         """Facts, and what follows from them of itself, in one commit with the records that show them."""
+        facts = (*facts, *self._unpaid(fold(self.campaign, facts)))
         facts = (*facts, *follow_ups(fold(self.campaign, facts), self._zone))
+        if not facts:  # what followed of itself was written by whoever was faster
+            return self.campaign
         if draw is draw_nothing and any(isinstance(fact, SHOWN) for fact in facts):
             draw = draw_records
         at, seq = self._clock(), len(self.lines)

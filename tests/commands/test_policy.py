@@ -11,8 +11,21 @@ from hypothesis import strategies as st
 
 from bot.commands import grammar
 from bot.commands.policy import OVER, SEARCHING, WAITING, may
-from bot.model.campaign import Campaign, Round, Stage
-from bot.model.commands import Approve, Cancel, Command, Help, ListKernels, Optimize, Reject, Status, Try
+from bot.model.campaign import Campaign, Outcome, Phase, Round, Stage
+from bot.model.commands import (
+    Approve,
+    Cancel,
+    Command,
+    Explain,
+    Help,
+    ListKernels,
+    Optimize,
+    Reject,
+    Restart,
+    Retry,
+    Status,
+    Try,
+)
 from bot.model.people import Actor, Grant, Refusal, Role, Standing
 from bot.model.policy import RepoPolicy
 from bot.model.pull import PullSnapshot
@@ -25,7 +38,7 @@ STRANGER = Actor(id=9, login="stranger")
 HEAD = "27debc3" + "a" * 33
 ASKED = Optimize(kernel="rms_norm")
 FREE = (Help(), ListKernels(), Status())
-GUARDED = (ASKED, Approve(), Reject(), Cancel(), Try(sha="27debc3"))
+GUARDED = (ASKED, Approve(), Reject(), Cancel(), Try(sha="27debc3"), Retry(), Restart())
 WRITERS = (Role.WRITE, Role.MAINTAIN, Role.ADMIN)
 OTHERS = (Role.NONE, Role.READ, Role.TRIAGE)
 
@@ -98,6 +111,8 @@ def granted(command: Command, **circumstances: Any) -> None:
 
 def place_for(command: Command) -> Campaign | None:
     """A campaign in which this command makes sense."""
+    if isinstance(command, Retry):
+        return campaign(Stage.ENDED, outcome=Outcome.FAILED, failed=Phase.OPTIMIZE)
     return None if isinstance(command, Optimize) else campaign(Stage.AWAIT_WINNER)
 
 
@@ -328,12 +343,67 @@ def test_the_author_may_always_say_no() -> None:
     granted(Cancel(), actor=AUTHOR, open=campaign(Stage.AWAIT_FINAL))
 
 
+# What the repository's own policy adds.
+
+
+@pytest.mark.parametrize("needed", ["maintain", "admin"])
+def test_policy_may_ask_for_more_than_write(needed: str) -> None:
+    policy = RepoPolicy.model_validate({"may_start": needed, "may_approve": needed})
+    refusal = refused(ASKED, ReasonCode.PERMISSION_DENIED, policy=policy)
+    assert f"needs the role {'maintain or admin' if needed == 'maintain' else 'admin'}; yours is write" in refusal.what
+    refused(Approve(), ReasonCode.PERMISSION_DENIED, policy=policy, open=campaign(Stage.AWAIT_FINAL))
+    granted(ASKED, policy=policy, role=Role(needed))
+    granted(Approve(), policy=policy, role=Role(needed), open=campaign(Stage.AWAIT_FINAL))
+    granted(Reject(), policy=policy, open=campaign(Stage.AWAIT_FINAL))
+    granted(Cancel(), policy=policy, open=campaign(Stage.AWAIT_FINAL))
+
+
+def test_policy_may_ask_for_another_than_the_requester_at_the_end() -> None:
+    policy, last = RepoPolicy(requester_approval=False), campaign(Stage.AWAIT_FINAL)
+    refused(Approve(), ReasonCode.REQUESTER_APPROVAL, policy=policy, open=last)
+    granted(Approve(), policy=policy, actor=STRANGER, open=last)
+    granted(Approve(), policy=policy, open=campaign(Stage.AWAIT_WINNER))
+    granted(Reject(), policy=policy, open=last)
+
+
+def standing_answer(command: Command, **standing: Any) -> Grant | Refusal:
+    return may(command, MIRA, Standing(role=Role.WRITE, **standing), pull(), RepoPolicy(), None)
+
+
+def test_a_stranger_s_pull_request_needs_the_commit_too() -> None:
+    refusal = standing_answer(ASKED, trusted_pull=False)
+    assert isinstance(refusal, Refusal) and refusal.code is ReasonCode.FORK_SHA_REQUIRED
+    assert "somebody without write access" in refusal.what
+    assert refusal.paste == f"/optimize rms_norm sha={HEAD}"
+    assert standing_answer(Optimize(kernel="rms_norm", sha=HEAD), trusted_pull=False) == Grant()
+    wrong = standing_answer(Optimize(kernel="rms_norm", sha="deadbeef"), trusted_pull=False)
+    assert isinstance(wrong, Refusal) and "Read the new head" in wrong.next
+
+
+def test_a_day_s_gpu_minutes_are_a_limit_that_says_when_it_starts_anew() -> None:
+    limit = RepoPolicy().max_gpu_minutes_per_day
+    assert standing_answer(ASKED, gpu_seconds_today=60 * limit - 1) == Grant()
+    refusal = standing_answer(ASKED, gpu_seconds_today=60 * limit)
+    assert isinstance(refusal, Refusal) and refusal.code is ReasonCode.BUDGET_EXCEEDED
+    assert f"{limit} of {limit} GPU minutes today" in refusal.what
+    assert "00:00 UTC" in refusal.why and "max_gpu_minutes_per_day" in refusal.why
+
+
+def test_a_campaign_without_gpu_minutes_tries_nothing_more() -> None:
+    minutes = RepoPolicy().max_gpu_minutes
+    spent = campaign(Stage.AWAIT_WINNER, spent=(("c42-1-profile", 60.0 * minutes),))
+    assert f"its {minutes} GPU minutes" in refused(Try(sha="27debc3"), ReasonCode.BUDGET_EXCEEDED, open=spent).what
+    granted(Try(sha="27debc3"), open=campaign(Stage.AWAIT_WINNER, spent=(("c42-1-profile", 60.0 * minutes - 1),)))
+
+
 # Whatever happens.
 
 COMMANDS = st.sampled_from(
     [
         *FREE,
         *GUARDED,
+        Explain(variant=2),
+        Explain(variant=9),
         Approve(variant=1),
         Approve(variant=2),
         Approve(variant=77),
@@ -374,7 +444,7 @@ def test_there_is_always_an_answer_and_never_a_deed_without_a_right(
     if isinstance(reply, Grant):
         own = isinstance(command, Cancel) and open is not None and open.requester == actor
         assert not actor.is_bot
-        assert command in FREE or role.may_write or own
+        assert command in FREE or isinstance(command, Explain) or role.may_write or own
         assert command not in GOES_ON or (here.is_open and here.head_repo is not None)
         return
     assert all(0 < len(part) <= 400 for part in (reply.what, reply.why, reply.next))
@@ -383,4 +453,4 @@ def test_there_is_always_an_answer_and_never_a_deed_without_a_right(
 
 def test_every_command_of_the_model_has_rules() -> None:
     kinds = get_args(get_args(Command)[0])
-    assert {type(command) for command in (*FREE, *GUARDED)} == set(kinds)
+    assert {type(command) for command in (*FREE, *GUARDED, Explain())} == set(kinds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 import shutil
@@ -26,7 +27,8 @@ TALK = ("read", "comment", "status", "ledger")
 HEXES = re.compile(r"\b[0-9a-f]{7,64}\b")
 ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
 SAMPLE = Path(__file__).parents[2] / "templates" / "sample"
-FIXED = "2026-01-02T03:04:05Z"
+FIXED = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT00:00:00Z")
+"""Whenever anything is said; an approval of another week would be too old."""
 
 
 class Theatre:
@@ -232,7 +234,7 @@ class Story:
         ]
         ledger_exists = any("kernelwright/ledger" in line for line in heads)
         campaign, facts = self.campaign() if ledger_exists else (None, ())
-        kept = campaign.model_dump(mode="json", exclude={"done", "requested", "joined"}) if campaign else None
+        kept = campaign.model_dump(mode="json", exclude={"done", "requested", "joined", "spent"}) if campaign else None
         done = sorted(key for key, _ in campaign.done) if campaign else []
         return {
             "branches": branches,

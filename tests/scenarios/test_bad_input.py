@@ -14,7 +14,7 @@ from bot.errors import OperatorError, UserError
 from bot.model.campaign import Stage
 from bot.zones.decide import decide
 from bot.zones.report import ZoneReport
-from tests.zones.conversation import BOT, DANA, LEE, MIRA, PULL, Conversation
+from tests.zones.conversation import BOT, DANA, LEE, MIRA, PULL, Conversation, said
 from tests.zones.places import At
 
 Payload = dict[str, Any]
@@ -196,7 +196,7 @@ def test_a_mistake_is_answered_once_and_nothing_else_happens(at: At) -> None:
     talk = at("opened")
     for text, code in MISTAKES.items():
         branches, said, reactions, statuses = world(talk)
-        comment = talk.says(LEE, text)
+        comment = talk.says(MIRA, text)
         report = talk.decides()
         assert (text, report.decision, report.reason_code, report.next) == (text, "refused", code, "none")
         assert talk.reactions(comment) == ["confused"]
@@ -266,8 +266,11 @@ def test_without_write_access_nothing_is_started(at: At) -> None:
 
 def test_without_write_access_nothing_is_answered_or_stopped(at: At) -> None:
     talk = at("final")
-    for text in ("/optimize approve", "/optimize reject", "/optimize cancel", f"/optimize try {talk.head}"):
-        refused(talk, LEE, text, "permission_denied")
+    refused(talk, LEE, "/optimize approve", "permission_denied")
+    explained = len(talk.answers())
+    for text in ("/optimize reject", "/optimize cancel", f"/optimize try {talk.head}"):
+        assert said(talk.asks(LEE, text)) == ("refused", "permission_denied", "none")
+    assert len(talk.answers()) == explained, "the first no said why"
     assert talk.campaign.stage is Stage.AWAIT_FINAL
 
 

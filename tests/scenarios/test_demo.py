@@ -36,7 +36,7 @@ def test_one_comment_becomes_one_commit_that_touches_the_kernel_alone(tmp_path: 
     assert len(verdicts) >= 4
     rejected = [variant for variant in summary["variants"] if variant["verdict"] == "rejected"]
     assert rejected and all(variant["findings"][0]["message"] for variant in rejected)
-    new = git(tmp_path, "rev-list", f"{summary['pinned_sha']}..refs/heads/tidy-comments").split()
+    new = git(tmp_path, "rev-list", f"{summary['pinned_sha']}..refs/heads/tidy-rms_norm").split()
     assert new == [summary["pushed_commit"]]
     touched = git(tmp_path, "show", "--name-only", "--format=", summary["pushed_commit"]).split()
     assert touched == ["src/sample_kernels/ops/rms_norm.py"]
@@ -53,7 +53,7 @@ def test_without_the_policy_line_the_same_campaign_pushes_nothing(tmp_path: Path
     assert code == 1
     assert summary["reason_code"] == "evidence_insufficient"
     assert summary["pushed_commit"] is None
-    assert git(tmp_path, "rev-parse", "refs/heads/tidy-comments").strip() == summary["pinned_sha"]
+    assert git(tmp_path, "rev-parse", "refs/heads/tidy-rms_norm").strip() == summary["pinned_sha"]
 
 
 @pytest.mark.parametrize(("kernel", "outcome"), [("geglu", "pushed"), ("jsd", "pushed"), ("softmax", "nothing_to_do")])

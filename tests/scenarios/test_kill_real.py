@@ -69,10 +69,10 @@ def test_a_gpu_job_killed_in_the_middle_of_a_round_goes_on_where_it_was(tmp_path
         time.sleep(1.5)
         os.kill(first.pid, signal.SIGKILL)
         first.wait()
-        assert kinds(segment) == ["round_opened"], "killed in the middle of the round"
+        assert kinds(segment) == ["order_taken", "round_opened"], "killed in the middle of the round"
         assert start(asked, story, tmp_path / "second").wait() == 0
         told = kinds(segment)
-        assert told[:3] == ["round_opened", "variant_measured", "variant_judged"]
+        assert told[:4] == ["order_taken", "round_opened", "variant_measured", "variant_judged"]
         assert told.count("search_ended") == 1
         closed = story.perform({"zone": "publish", "campaign": story.campaign()[0].id, "segment": asked["out"]})
         assert closed["report"]["next"] == "none", closed["report"]

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import requests
 
@@ -70,7 +71,7 @@ def watch(crossings: Crossings) -> None:
     def over_http(self: Any, method: str, url: str, *args: Any, **kwargs: Any) -> Any:
         if method.upper() in ("GET", "HEAD"):
             return request(self, method, url, *args, **kwargs)
-        path = NUMBERS.sub("N", "/" + url.split("/repos/", 1)[-1])
+        path = NUMBERS.sub("N", "/" + urlsplit(url).path.split("/repos/", 1)[-1].lstrip("/"))
         return crossings.over(f"{method.upper()} {path}", lambda: request(self, method, url, *args, **kwargs))
 
     def over_git(self: Repo, ref: str, *args: Any, **kwargs: Any) -> Any:

@@ -54,8 +54,19 @@ def test_every_policy_can_be_set() -> None:
     allow_drafts = true
     max_variants = 3
     default_gpu = "ampere"
+    may_start = "maintain"
+    may_approve = "admin"
+    checkpoints = ["winner"]
+    checkpoint_days = 2
+    requester_approval = false
+    push_to = "patch"
+    signoff = true
+    max_gpu_minutes = 30
+    max_gpu_minutes_per_day = 90
     """
     policy = read_config(text).policy
+    assert (policy.may_start, policy.may_approve, policy.checkpoints) == ("maintain", "admin", ("winner",))
+    assert (policy.push_to, policy.max_gpu_minutes, policy.max_gpu_minutes_per_day) == ("patch", 30, 90)
     assert policy.self_approval and policy.max_variants == 3 and policy.default_gpu == "ampere"
     assert policy.model_fields_set == set(RepoPolicy.model_fields), "a new field of the policy belongs in this test"
 
@@ -84,7 +95,7 @@ def test_an_unknown_key_is_named_with_the_nearest_one_and_all_others() -> None:
 @pytest.mark.parametrize(
     ("text", "key", "allowed"),
     [
-        ("polcy = 1", "polcy", "policy, target"),
+        ("polcy = 1", "polcy", "policy, sweep, target"),
         ("[target]\npresets = 1", "target.presets", "kernels, preset"),
         (f"{KERNEL}tests = 'x'", "target.kernels.rms_norm.tests", "benchmark, files, module"),
         ("[policy]\n'@everyone <b>`' = 1", "policy.?everyone??b??", "allow_drafts"),
@@ -169,7 +180,11 @@ def test_what_a_kernel_must_say(key: str) -> None:
         ('"lib"', '"src"', "source_root and then module"),
         ('"mine.norms.rms"', '"mine.norms.rms; import os"', "module"),
         ('"tests/test_rms.py"', '"../test_rms.py"', "test"),
-        ("rms_norm]", "my_norm]", "there are recipes for cross_entropy, dyt, geglu, jsd, rms_norm, softmax"),
+        (
+            "rms_norm]",
+            "my_norm]",
+            "there are recipes for cross_entropy, dyt, geglu, jsd, layer_norm, rms_norm, softmax",
+        ),
         ("rms_norm]", "'../x']", "target.kernels"),
     ],
 )

@@ -9,6 +9,7 @@ import datetime
 import json
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from bot.model.facts import Fact
 from bot.model.reasons import ReasonCode
 from bot.settings import Settings, read_settings
 from bot.targets.contract import CONFIG
+from bot.zones.clock import utc_now
 from bot.zones.decide import decide
 from bot.zones.intake import SEGMENT
 from bot.zones.publish import publish
@@ -43,7 +45,7 @@ KERNEL = "rms_norm"
 PATH = f"src/sample_kernels/ops/{KERNEL}.py"
 LEFT_OUT = ("__pycache__", ".pytest_cache", ".ruff_cache")
 AT = "2026-01-02T03:04:05Z"
-DAY = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
+HOUR = datetime.timedelta(hours=1)
 PULL = 1
 
 
@@ -68,8 +70,11 @@ class Conversation:
 
     def _now(self) -> str:
         """A second passes whenever something is said; a copy of the folder goes on where it was."""
-        said = self._hub.world.last_id - FIRST_ID if self._hub else 0
-        return (DAY + datetime.timedelta(seconds=said)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        if self._hub is None:  # an hour ago, so that nothing is said in the future
+            return (datetime.datetime.now(datetime.UTC) - HOUR).strftime("%Y-%m-%dT%H:%M:%SZ")
+        world = self._hub.world
+        founded = datetime.datetime.fromisoformat(world.created_at)
+        return (founded + datetime.timedelta(seconds=world.last_id - FIRST_ID)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def open(self) -> Conversation:
         self._hub = self.hub = Hub(self.folder / "hub", clock=self._now)
@@ -200,6 +205,14 @@ class Conversation:
             self._read = (tip, {name: tuple(line.fact for line in rows) for name, rows in lines.items()})
         return self._read[1]
 
+    @cached_property
+    def here(self) -> datetime.datetime:
+        """When the last fact was written, as of the first time somebody asks. A kept place may be many minutes old."""
+        tip = self.hub.history.heads()[LEDGER_REF]
+        path = next(path for path in self.repo.list(tip, CAMPAIGNS) if path.endswith(f"{self.campaign.id}/{JOURNAL}"))
+        lines = journal.parse((self.repo.read(tip, path) or b"").decode(), path)
+        return datetime.datetime.fromisoformat(lines[-1].at)
+
     @property
     def campaign(self) -> Campaign:
         """The youngest one."""
@@ -212,7 +225,7 @@ class Conversation:
     def writes_down(self, *facts: Fact) -> None:
         """Somebody who can write to the ledger branch appends what they like."""
         name, there = list(self.journals.items())[-1]
-        Ledger(self.repo, remote=".").append(name, facts, zone=Zone.DECIDE, at=AT, expect_seq=len(there))
+        Ledger(self.repo, remote=".").append(name, facts, zone=Zone.DECIDE, at=utc_now(), expect_seq=len(there))
 
     def retold(self, **changes: Mapping[str, Any]) -> Conversation:
         """The same story under another policy, after another command or on another pull request."""
@@ -240,6 +253,11 @@ class Conversation:
         """What the bot said, oldest first, without the markers."""
         said = [comment["body"] for comment in self.hub.comments(number) if comment["user"]["login"] == BOT]
         return [body.partition("\n\n")[2] for body in said]
+
+    def visible(self) -> list[str]:
+        """What of it a reader sees without unfolding anything."""
+        shown = [c for c in self.hub.world.comments_on(PULL) if c.author == BOT and not c.minimized]
+        return [comment.body.partition("\n\n")[2] for comment in shown]
 
     def reactions(self, comment: int) -> list[str]:
         return [r.content for r in self.hub.world.reactions_to(comment) if r.author == BOT]

@@ -10,7 +10,7 @@ import pytest
 
 from bot.git.repo import Repo
 from bot.model.campaign import CommandRun, Finalization, Order, Stage
-from bot.model.facts import Fact, Finalized, OrderFailed, Profiled
+from bot.model.facts import Fact, Finalized, OrderFailed, OrderTaken, Profiled
 from bot.model.reasons import ReasonCode
 from bot.zones.intake import read_segment
 from bot.zones.measure import Workshop, measure
@@ -45,7 +45,9 @@ def gpu_job(talk: Conversation, finisher: Finisher | None = None) -> tuple[Fact,
     order, tip = talk.campaign.order, talk.branches["kernelwright/ledger"]
     assert isinstance(order, Order)
     measure(order, tip, shop, folder / "out")
-    return read_segment(folder / "out")[0]
+    taken, *told = read_segment(folder / "out")[0]
+    assert isinstance(taken, OrderTaken)
+    return tuple(told)
 
 
 def with_its_own_test(talk: Conversation) -> Conversation:

@@ -83,7 +83,7 @@ def moved(talk: Conversation, now: str) -> None:
 
 def test_a_head_that_moved_during_the_job_gets_its_result_and_no_question(at: At) -> None:
     talk = at("searching")
-    now = talk.pushes(DANA, "# something else\n", path="notes.md")
+    now = talk.pushes(DANA, "# something else\n")
     report = talk.searches([gpu.BEST])
     assert (report.reason_code, report.next) == (ReasonCode.REF_CHANGED, "none")
     moved(talk, now)
@@ -144,3 +144,16 @@ def test_publish_without_a_segment_goes_on_where_the_last_job_died(at: At) -> No
 def test_no_campaign_of_that_name_is_an_operator_s_mistake(at: At) -> None:
     with pytest.raises(OperatorError, match="no campaign c404"):
         at("opened").publishes(campaign="c404")
+
+
+def test_a_rule_on_the_lineage_s_branches_costs_nobody_the_result(at: At) -> None:
+    """The branch is a convenience; the ledger holds every variant."""
+    talk = at("searching")
+    hook = talk.hub.root / "hooks" / "pre-receive"
+    rule = 'while read -r before after ref; do\n  case "$ref" in refs/heads/optimize/*) exit 1;; esac\ndone'
+    hook.write_text(f"#!/bin/sh\n{rule}\n", encoding="utf-8")
+    report = talk.searches()
+    assert (report.stage, report.next) == (Stage.AWAIT_WINNER, "wait")
+    assert "Take it?" in talk.answers()[-1]
+    assert f"optimize/{talk.campaign.id}" not in talk.branches
+    assert dict(talk.campaign.done)["lineage/v3"] == "the rules of the branch do not let us push it"

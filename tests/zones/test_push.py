@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
+import subprocess
 from collections.abc import Callable
 
 import pytest
 
 from bot.campaign.machine import fold
 from bot.errors import OperatorError
+from bot.git.push import Pushed as Became
+from bot.git.push import read_push
 from bot.model.campaign import Answer, Campaign, Checkpoint, Outcome, Stage
 from bot.model.commands import Mode
 from bot.model.facts import Answered, PushRefused
@@ -53,6 +57,15 @@ def test_one_commit_on_the_pinned_head_with_everything_that_led_to_it(at: At) ->
         "[Perf] Optimize rms_norm kernel: 1.55x (estimated)"
     )
     assert talk.git("ls-tree", "topic", PATH).startswith("100644 blob")
+
+
+def test_where_policy_wants_it_the_commit_is_signed_off(at: At) -> None:
+    talk = at("pushing")
+    talk.allows(f"{STATIC}\nsignoff = true")
+    assert talk.push().reason_code == "pushed"
+    assert talk.git("log", "-1", "--format=%(trailers:key=Signed-off-by,valueonly)", "topic").startswith(
+        "kernelwright <"
+    )
 
 
 def test_the_same_commit_is_built_every_time(at: At) -> None:
@@ -188,7 +201,6 @@ def test_a_review_counts_as_long_as_it_is_its_author_s_last_word(at: At) -> None
     forge = open_doors(talk.settings("push")).forge
     campaign = fold(talk.campaign, [review(talk, NOOR, "APPROVE")])
     talk.reviews(NOOR, "COMMENT", "thank you")
-    talk.reviews(MIRA, "REQUEST_CHANGES", "somebody else's business")
     assert why_not(campaign, forge) is None
     again = talk.reviews(NOOR, "REQUEST_CHANGES", "on second thoughts")
     assert reason(why_not(campaign, forge)) is ReasonCode.APPROVAL_STALE
@@ -196,6 +208,46 @@ def test_a_review_counts_as_long_as_it_is_its_author_s_last_word(at: At) -> None
     assert why_not(campaign, forge) is None
     talk.hub.dismiss_review(campaign.answers[-1].source_id)
     assert reason(why_not(campaign, forge)) is ReasonCode.APPROVAL_STALE
+
+
+def test_one_no_outweighs_the_yes_until_it_is_taken_back(at: At) -> None:
+    talk = at("pushing")
+    forge, campaign = open_doors(talk.settings("push")).forge, talk.campaign
+    talk.reviews(LEE, "REQUEST_CHANGES", "I may read and no more")
+    assert why_not(campaign, forge) is None
+    standing = talk.reviews(NOOR, "REQUEST_CHANGES", "not like this")
+    assert reason(why_not(campaign, forge)) is ReasonCode.CHANGES_REQUESTED
+    talk.hub.dismiss_review(standing)
+    assert why_not(campaign, forge) is None
+    talk.reviews(NOOR, "REQUEST_CHANGES", "still not")
+    refused(talk, ReasonCode.CHANGES_REQUESTED)
+    assert talk.campaign.detail.startswith("noor requests changes")
+
+
+def test_an_approval_is_good_for_as_long_as_the_policy_says(at: At) -> None:
+    talk = at("pushing")
+    forge, campaign = open_doors(talk.settings("push")).forge, talk.campaign
+    said = datetime.datetime.fromisoformat(campaign.answers[-1].said_at)
+    days = datetime.timedelta(days=campaign.policy.checkpoint_days)
+    assert why_not(campaign, forge, (said + days).isoformat()) is None
+    refusal = why_not(campaign, forge, (said + days + datetime.timedelta(seconds=1)).isoformat())
+    assert reason(refusal) is ReasonCode.APPROVAL_EXPIRED
+
+
+def test_where_policy_says_so_the_requester_may_not_approve(at: At) -> None:
+    talk = at("pushing")
+    talk.allows(f"{STATIC}\nrequester_approval = false")
+    assert "started" not in talk.answers()[-1]
+    refused(talk, ReasonCode.APPROVAL_STALE)
+
+
+def test_where_policy_wants_a_maintainer_a_writer_s_yes_does_not_do(at: At) -> None:
+    talk = at("final")
+    campaign = fold(talk.campaign, [comment(talk, NOOR, "/optimize approve")])
+    forge = open_doors(talk.settings("push")).forge
+    assert why_not(campaign, forge) is None
+    policy = campaign.policy.model_copy(update={"may_approve": "maintain"})
+    assert reason(why_not(campaign.model_copy(update={"policy": policy}), forge)) is ReasonCode.APPROVAL_STALE
 
 
 def test_where_policy_allows_it_the_author_may_approve(at: At) -> None:
@@ -212,8 +264,10 @@ def test_where_policy_allows_it_the_author_may_approve(at: At) -> None:
 
 def test_a_head_that_moved_keeps_its_author_s_commits(at: At) -> None:
     talk = at("pushing")
-    moved = talk.pushes(DANA, "# something else\n", path="notes.md")
-    assert f"head is now `{moved[:7]}`" in refused(talk, ReasonCode.REF_CHANGED)
+    moved = talk.pushes(DANA, "# another kernel\n")
+    answer = refused(talk, ReasonCode.REF_CHANGED)
+    assert f"head is now `{moved[:7]}`" in answer
+    assert "\n/optimize rms_norm\n" in answer, "the line that starts anew"
     assert talk.head == moved
 
 
@@ -243,7 +297,60 @@ def test_a_protected_branch_refuses_and_we_say_so(at: At) -> None:
     hook = talk.hub.root / "hooks" / "pre-receive"
     rule = '#!/bin/sh\nwhile read -r before after ref; do\n  [ "$ref" != refs/heads/topic ] || exit 1\ndone\n'
     hook.write_text(rule, encoding="utf-8")
-    assert "may not push to `topic`" in refused(talk, ReasonCode.PUSH_FORBIDDEN)
+    answer = refused(talk, ReasonCode.PUSH_FORBIDDEN)
+    assert "may not push to `topic`" in answer
+    assert "the rules of the branch must let it push" in answer
+    assert "GitHub said" not in answer, "the words are ours"
+
+
+RULES = {
+    "protected branch": "error: GH006: Protected branch update failed for refs/heads/topic.",
+    "ruleset": "error: GH013: Repository rule violations found for refs/heads/topic.",
+    "signatures": "error: GH013: - Commits must have verified signatures.",
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_what_github_forbids_is_told_apart_and_told_in_its_words(rule: str) -> None:
+    line = "!\tabc:refs/heads/topic\t[remote rejected] (push declined due to repository rule violations)\n"
+    outcome, why = read_push(1, f"To https://github.com/a/b\n{line}Done\n", f"remote: {RULES[rule]}\nerror: failed")
+    assert outcome is Became.FORBIDDEN
+    assert RULES[rule] in why and "repository rule violations" in why
+
+
+def test_a_refused_winner_is_handed_over_as_a_patch(at: At) -> None:
+    talk = at("pushing")
+    pinned = talk.head
+    hook = talk.hub.root / "hooks" / "pre-receive"
+    said = RULES["ruleset"]
+    script = f'while read -r before after ref; do\n  [ "$ref" != refs/heads/topic ] || {{ echo "{said}" >&2; exit 1; }}'
+    hook.write_text(f"#!/bin/sh\n{script}\ndone\n", encoding="utf-8")
+    answer = refused(talk, ReasonCode.PUSH_FORBIDDEN)
+    assert said.partition(": ")[2][:5] in talk.campaign.detail
+    patch = f"campaigns/{talk.campaign.id}/winner.patch"
+    assert f"git show FETCH_HEAD:{patch} | git am" in answer
+    assert "+# v3 loads wider" in answer
+    assert_applies(talk, pinned, patch)
+
+
+def assert_applies(talk: Conversation, pinned: str, patch: str) -> None:
+    """git itself takes the patch, and what comes of it is the winner."""
+    clone, git = talk.folder / "clone", ("git", "-c", "user.name=lee", "-c", "user.email=lee@example.org")
+    subprocess.run((*git, "clone", "-q", str(talk.hub.bare), str(clone)), check=True)
+    subprocess.run((*git, "checkout", "-q", pinned), cwd=clone, check=True)
+    letter = talk.repo.read("refs/heads/kernelwright/ledger", patch)
+    subprocess.run((*git, "am", "-q"), cwd=clone, check=True, input=letter)
+    assert talk.campaign.finalization is not None
+    (file,) = talk.campaign.finalization.files
+    assert (clone / file.path).read_text(encoding="utf-8") == file.text
+
+
+def test_where_policy_says_patch_nothing_is_pushed_to_anybody(at: At) -> None:
+    talk = at("pushing")
+    talk.allows(f'{STATIC}\npush_to = "patch"')
+    answer = refused(talk, ReasonCode.SUGGESTION_POSTED)
+    assert "is ready to be taken" in answer
+    assert "winner.patch | git am" in answer
 
 
 def test_a_token_without_the_right_to_push_is_refused_too(at: At) -> None:
@@ -255,10 +362,36 @@ def test_a_token_without_the_right_to_push_is_refused_too(at: At) -> None:
 
 def test_the_head_of_a_fork_is_nobody_s_to_push_to(at: At) -> None:
     """A branch here may be called like the fork's, and even stand at the same commit."""
+    talk = at("pushing").retold(pull={"head_repo": "lee/kernels"}, policy={"oracle": "target"})
+    answer = refused(talk, ReasonCode.SUGGESTION_POSTED)
+    assert "is in a fork" in answer
+    assert "winner.patch | git am" in answer
+
+
+def test_what_a_stranger_s_own_tests_let_through_is_not_pushed(at: At) -> None:
     talk = at("pushing").retold(pull={"head_repo": "lee/kernels"})
-    answer = refused(talk, ReasonCode.PUSH_FORBIDDEN)
-    assert f"can be taken from the branch optimize/{talk.campaign.id}" in talk.campaign.detail
-    assert f"`optimize/{talk.campaign.id}`" in answer
+    assert "winner.patch" not in refused(talk, ReasonCode.PUSH_FORBIDDEN), "nor handed over"
+    assert "a stranger's own tests" in talk.campaign.detail
+    talk = at("pushing")
+    talk.hub.add_user(DANA, "read")
+    refused(talk, ReasonCode.PUSH_FORBIDDEN)
+    assert "a stranger's own tests" in talk.campaign.detail
+
+
+def test_a_harmless_move_has_the_tests_run_again_there_before_anything_is_pushed(at: At) -> None:
+    talk = at("pushing")
+    pinned = talk.head
+    moved = talk.pushes(DANA, "# notes\n", path="notes.md")
+    report = talk.push()
+    assert (report.stage, report.next, talk.head) == (Stage.FINALIZING, "publish", moved)
+    assert talk.publishes().next == "measure"
+    assert talk.finishes().stage is Stage.AWAIT_FINAL
+    assert f"over `{moved[:7]}`" in talk.answers()[-1]
+    assert talk.push().next == "wait", "the yes to the old head counts no more"
+    talk.asks(NOOR, "/optimize approve")
+    assert talk.push().reason_code == "pushed"
+    assert talk.repo.parents(talk.head) == (moved,)
+    assert f"Measured-at: {pinned}" in talk.repo.message(talk.head)
 
 
 def test_no_campaign_of_that_name_is_an_operator_s_mistake(at: At) -> None:
@@ -286,8 +419,11 @@ def test_where_policy_allows_it_an_autonomous_campaign_needs_no_word(at: At) -> 
 
 
 def test_a_ledger_that_lets_itself_off_the_approval_pushes_nothing(at: At) -> None:
-    answer = refused(unasked(at), ReasonCode.PUSH_FORBIDDEN)
-    assert "no approval of the final checkpoint is on record" in answer
+    talk = unasked(at)
+    answer = refused(talk, ReasonCode.PUSH_FORBIDDEN)
+    assert "no approval of the final checkpoint is on record" in answer.lower()
+    assert "winner.patch" not in answer, "a forger gets no patch under our name either"
+    assert talk.repo.read("refs/heads/kernelwright/ledger", f"campaigns/{talk.campaign.id}/winner.patch") is None
 
 
 def test_a_ledger_that_lets_an_author_approve_pushes_nothing(at: At) -> None:
@@ -306,7 +442,8 @@ def test_a_ledger_that_makes_do_with_less_evidence_pushes_nothing(at: At) -> Non
 def test_a_ledger_that_let_the_pull_request_s_own_tests_decide_pushes_nothing(at: At) -> None:
     talk = at("pushing")
     talk.allows(f'{STATIC}\noracle = "target"')
-    assert "the pull request's own copies" in refused(talk, ReasonCode.PUSH_FORBIDDEN)
+    refused(talk, ReasonCode.PUSH_FORBIDDEN)
+    assert "the pull request's own copies" in talk.campaign.detail
 
 
 def test_tests_of_the_target_branch_satisfy_either_rule(at: At) -> None:

@@ -1,0 +1,66 @@
+"""What a measuring job does when its runner tells it to stop.
+
+GitHub's runner sends SIGINT, after 7.5 s SIGTERM, after 2.5 s more it kills what is left. So nothing may be waited for:
+every process below this one is ended at once, and again as often as a thread of ours starts another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType
+
+from bot.bench.census import household
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+EVERY_S = 0.1
+
+
+class Halted(BaseException):
+    """Somebody stopped the job. No `except Exception` holds it up."""
+
+
+@dataclass
+class Halt:
+    """Whether the job was told to stop, and by which signal."""
+
+    signal: str = ""
+
+
+def end_children() -> None:
+    for pid in household(os.getpid()).pids:
+        if pid != os.getpid():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _end_them_again(over: threading.Event) -> None:
+    """Until what was stopped has written its last words."""
+    while not over.is_set():
+        end_children()
+        over.wait(EVERY_S)
+
+
+@contextlib.contextmanager
+def halting() -> Iterator[Halt]:
+    """Inside, a stop signal raises Halted in the main thread, once. What was there before is put back at the end."""
+    halt, over = Halt(), threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if halt.signal:
+            return
+        halt.signal = signal.Signals(number).name
+        threading.Thread(target=_end_them_again, args=(over,), daemon=True).start()
+        raise Halted(halt.signal)
+
+    before = {number: signal.signal(number, stop) for number in SIGNALS}
+    try:
+        yield halt
+    finally:
+        over.set()
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,99 @@
+"""A measuring job that its runner stops: SIGINT, SIGTERM after 7.5 s, SIGKILL after 10 s. Ours is gone by then."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bot.bench.halt import EVERY_S, Halted, halting
+from bot.cli.jobs import Bundle
+from bot.ledger.journal import Segment
+from bot.model.campaign import Outcome, Stage
+from bot.model.facts import OrderFailed
+from bot.model.reasons import ReasonCode
+from bot.zones.intake import SEGMENT
+from tests.zones.conversation import Conversation
+from tests.zones.places import At
+
+SECONDS = 7.5
+"""What a job has between SIGINT and SIGTERM."""
+
+
+def of_the_job(mark: str) -> list[int]:
+    """Processes that carry the mark, wherever they hang."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if mark.encode() in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+def begin(talk: Conversation, mark: str) -> subprocess.Popen[bytes]:
+    """A job whose worker never ends and has a child that left its group; it says so when both are there."""
+    campaign = talk.campaign
+    assert campaign.order is not None and campaign.pull is not None
+    bundle = Bundle(
+        order=campaign.order, ledger_commit=talk.branches["kernelwright/ledger"], pinned_sha=campaign.pull.head_sha
+    )
+    order = talk.folder / "order.json"
+    order.write_text(bundle.model_dump_json())
+    words = [str(order), str(talk.hub.bare), str(talk.folder / "left"), str(talk.folder / "scratch")]
+    job = subprocess.Popen(
+        [sys.executable, "-m", "tests.zones.endless", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "KERNELWRIGHT_TEST": mark},
+        cwd=Path(__file__).parents[2],
+    )
+    assert job.stdout is not None and job.stdout.readline() == b"working\n"
+    return job
+
+
+def test_nothing_of_a_stopped_job_is_left_and_its_segment_says_so(at: At) -> None:
+    talk = at("profiling")
+    mark = f"halt-{os.getpid()}-{time.monotonic_ns()}"
+    job = begin(talk, mark)
+    assert len(of_the_job(mark)) >= 3, "the job, its worker, and the worker's child"
+    started = time.monotonic()
+    for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM):  # a second word changes nothing
+        job.send_signal(number)
+    assert job.wait(timeout=30) == 1
+    took = time.monotonic() - started
+    assert of_the_job(mark) == []
+    assert took < SECONDS
+    facts = Segment(talk.folder / "left" / SEGMENT).facts()
+    assert [fact.kind for fact in facts] == ["order_taken", "order_failed"]
+    assert isinstance(facts[-1], OrderFailed) and facts[-1].reason is ReasonCode.COMPUTE_STOPPED
+    assert "SIGINT" in facts[-1].detail
+
+
+def test_what_a_stopped_job_left_closes_the_campaign_with_the_reason(at: At) -> None:
+    talk = at("profiling")
+    assert talk.campaign.order is not None
+    detail = "the runner told the job to stop (SIGTERM)"
+    fact = OrderFailed(order=talk.campaign.order.id, reason=ReasonCode.COMPUTE_STOPPED, detail=detail)
+    assert talk.publishes(talk.leaves([fact])).reason_code == "compute_stopped"
+    assert talk.ended == (Stage.ENDED, Outcome.FAILED, ReasonCode.COMPUTE_STOPPED)
+    assert detail in talk.answers()[-1]
+
+
+def test_afterwards_the_signals_mean_what_they_meant() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with halting() as halt, pytest.raises(Halted, match="SIGTERM"):
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert halt.signal == "SIGTERM"
+    assert signal.getsignal(signal.SIGTERM) is before
+    time.sleep(3 * EVERY_S)
+    assert (
+        subprocess.run([sys.executable, "-c", f"import time; time.sleep({3 * EVERY_S})"], check=False).returncode == 0
+    )
