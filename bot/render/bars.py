@@ -30,14 +30,19 @@ def _remark(campaign: Campaign, number: VariantNumber) -> str:
     return f" {SHORT[played.verdict.decision]}"
 
 
-def variants(campaign: Campaign, shown: tuple[VariantNumber, ...]) -> Trusted:
+def lines(campaign: Campaign, shown: tuple[VariantNumber, ...]) -> list[str]:
     """One line a variant: the same numbers as the plot."""
     values = {number: (view.score_of(campaign, number)) for number in shown}
     longest = max([1.0, *(numbers.speed(score) for score in values.values() if score)])
     names = max(len(f"v{number}") for number in shown)
-    lines = []
+    found = []
     for number, score in values.items():
         value = 1.0 if number == 0 else numbers.speed(score) if score else 0.0
         figure = numbers.ratio(1.0) if number == 0 else numbers.score(score)
-        lines.append(f"{f'v{number}':<{names}} {bar(value, longest)} {figure}{_remark(campaign, number)}")
-    return Trusted("```text\n" + "\n".join(lines) + "\n```")
+        found.append(f"{f'v{number}':<{names}} {bar(value, longest)} {figure}{_remark(campaign, number)}")
+    return found
+
+
+def variants(campaign: Campaign, shown: tuple[VariantNumber, ...]) -> Trusted:
+    """The same as a code block of Markdown."""
+    return Trusted("```text\n" + "\n".join(lines(campaign, shown)) + "\n```")

@@ -5,21 +5,42 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from bot.model.campaign import Answer, Campaign, Checkpoint, Stage
+from bot.model.campaign import Campaign, Checkpoint, Stage
 from bot.model.commands import CommandError, Optimize
-from bot.model.ids import CommitSha
+from bot.model.ids import VariantNumber
 from bot.model.people import Actor, Refusal
-from bot.render import bars, budget, commit, escape, folded, labels, numbers, steps, tables, typed, view
+from bot.model.reasons import ReasonCode
+from bot.model.wait import Wait
+from bot.render import (
+    bars,
+    budget,
+    commit,
+    escape,
+    explaining,
+    folded,
+    labels,
+    numbers,
+    plots,
+    steps,
+    story,
+    tables,
+    typed,
+    view,
+    waiting,
+)
 from bot.render.budget import Detail
 from bot.render.environment import render
 from bot.render.escape import Trusted
 from bot.render.links import Links, link, picture
+from bot.render.meanings import MEANINGS
 
 NO_LINKS = Links()
 OPEN_CASES = 12
 """Rows of a table of cases that is not folded."""
 MOST_FILES = 8
 STATUS_LIMIT = 140
+MOST_TURNS = 30
+"""Rounds that a story tells in a comment; a long search keeps its middle in the record."""
 LIST_LIMIT = 200
 """Kernels one listing names; a library has dozens."""
 
@@ -77,15 +98,16 @@ def _findings(campaign: Campaign, links: Links, detail: Detail) -> dict[str, Any
     rest = others[: detail.folded]
     every = (*shown, *rest) if detail.folded else shown
     number = view.best(campaign)
-    alt = f"{view.kernel(campaign)}: {{}} against v0, the same numbers as in the {{}} below"
     return {
         "table": tables.variants(campaign, shown),
         "bars": bars.variants(campaign, shown),
         "others": tables.variants(campaign, rest) if rest else Trusted(""),
         "other_count": numbers.many(len(others), "more variant"),
         "left_out": numbers.many(len(others) - len(rest), "more variant") if len(others) > len(rest) else "",
-        "variants_picture": picture(links.variants_light, links.variants_dark, alt.format("every variant", "text")),
-        "cases_picture": picture(links.plot_light, links.plot_dark, alt.format(f"v{number} by case", "table")),
+        "variants_picture": picture(links.variants_light, links.variants_dark, plots.alt("variants", campaign)),
+        "cases_picture": picture(links.plot_light, links.plot_dark, plots.alt("speedup", campaign)),
+        "roof_picture": picture(links.roofline_light, links.roofline_dark, plots.alt("roofline", campaign)),
+        "lineage_picture": picture(links.lineage_light, links.lineage_dark, plots.alt("lineage", campaign)),
         "cases": folded.cases(campaign, number, detail.cases),
         "open_cases": folded.cases(campaign, number, min(detail.cases, OPEN_CASES)),
         "baseline": folded.baseline(campaign, min(detail.cases, OPEN_CASES)),
@@ -117,7 +139,7 @@ def _page(
     return budget.fitted(at)
 
 
-def status(campaign: Campaign, links: Links = NO_LINKS) -> str:
+def status(campaign: Campaign, links: Links = NO_LINKS, wait: Wait | None = None) -> str:
     """The one living comment: what was understood, where it stands, how to stop it."""
     values = _values(campaign, links) | _settings(campaign.command)
     values |= {
@@ -127,6 +149,9 @@ def status(campaign: Campaign, links: Links = NO_LINKS) -> str:
         "requester": campaign.requester.login if campaign.requester else "",
         "budget": numbers.many(view.budget(campaign), "variant"),
         "over": campaign.stage in (Stage.CLOSING, Stage.ENDED),
+        "waiting": campaign.stage in typed.WAITING,
+        "queue": waiting.line(wait),
+        "asks": Stage.AWAIT_FINAL in steps.asked(campaign) and campaign.stage is not Stage.PUSHING,
     }
     return budget.cut(_said("status", values, typed.now(campaign)))
 
@@ -214,11 +239,17 @@ def result(campaign: Campaign, links: Links = NO_LINKS) -> str:
     """The last word of a campaign, whatever it is."""
     outcome = campaign.outcome
     assert outcome is not None, "a result needs an outcome"
+    meant = MEANINGS[campaign.reason or ReasonCode.INTERNAL_ERROR]
 
     def more(detail: Detail) -> dict[str, Any]:
         return _finalization(campaign, detail) | {
             "reason": campaign.reason or "internal_error",
             "detail": campaign.detail,
+            "again": Trusted(escape.one_command(campaign.again) or typed.ANEW),
+            "can_retry": typed.can_retry(campaign),
+            "history": story.story(campaign, min(detail.folded, MOST_TURNS)),
+            "meaning_what": Trusted(meant.what),
+            "meaning_why": Trusted(meant.why),
             "actor": _last_word(campaign),
             "commit": _commit(campaign, links),
             "efficient": campaign.stopped == "efficient",
@@ -227,11 +258,32 @@ def result(campaign: Campaign, links: Links = NO_LINKS) -> str:
     return _page(f"result_{outcome}", campaign, links, more)
 
 
-def refusal(found: Refusal, actor: Actor, links: Links = NO_LINKS) -> str:
-    """The command may not be carried out."""
+def explanation(campaign: Campaign, number: VariantNumber | None, links: Links = NO_LINKS) -> str:
+    """One variant in words; the one that matters most where none was named."""
+    which = view.best(campaign) if number is None else number
+
+    def at(detail: Detail) -> str:
+        values = _values(campaign, links) | explaining.values(campaign, which, detail)
+        return _said("explanation", values, typed.now(campaign))
+
+    return budget.fitted(at)
+
+
+def _whole(said: str) -> str:
+    """A sentence as a page writes it, however its author began and ended it."""
+    ended = said if said[-1:] in (".", "?", "!", ":", "") else f"{said}."
+    return ended[:1].upper() + ended[1:]
+
+
+def refusal(found: Refusal, actor: Actor, links: Links = NO_LINKS, *, once: bool = False) -> str:
+    """The command may not be carried out. `once`: it is not explained to this person a second time."""
     values = {
         "actor": actor.login,
-        "refusal": found,
+        "what": found.what.rstrip("."),
+        "code": found.code,
+        "why": _whole(found.why),
+        "next": _whole(found.next),
+        "once": once,
         "paste": Trusted(escape.one_command(found.paste)),
         "run": link("run", links.run),
     }
@@ -245,28 +297,26 @@ def command_error(error: CommandError, actor: Actor, links: Links = NO_LINKS) ->
     """The comment could not be understood."""
     values = {
         "actor": actor.login,
-        "error": error,
+        "what": error.what.rstrip("."),
+        "code": error.code,
+        "why": _whole(error.why),
+        "hint": _whole(error.hint),
         "paste": Trusted(escape.one_command(error.paste)),
         "run": link("run", links.run),
     }
     return budget.cut(_said("command_error", values, typed.IDLE))
 
 
-def answered(answer: Answer, campaign: Campaign, links: Links = NO_LINKS) -> str:
-    """A human's word was heard; `campaign` already holds it."""
-    values = _values(campaign, links) | {"answer": answer, "actor": answer.actor.login}
-    return budget.cut(_said("answered", values, typed.now(campaign)))
-
-
-def try_noted(commit_sha: CommitSha, actor: Actor, campaign: Campaign, links: Links = NO_LINKS) -> str:
-    """Somebody's own commit joins the queue of ideas."""
-    values = _values(campaign, links) | {"sha": commit_sha[:7], "actor": actor.login}
-    return budget.cut(_said("try_noted", values, typed.now(campaign)))
-
-
 def help(body: str, campaign: Campaign | None = None) -> str:
     """`body` is the page of commands/help.py, Markdown of ours."""
     return budget.cut(_said("help", {"body": Trusted(body)}, typed.now(campaign)))
+
+
+def meaning(reason: ReasonCode) -> str:
+    """What a reason code means, for who read it somewhere."""
+    found = MEANINGS[reason]
+    said = {"what": Trusted(found.what), "why": Trusted(found.why), "next": Trusted(found.next)}
+    return _said("meaning", {"reason": reason, **said}, IDLE_OR_STATUS)
 
 
 def listing(kernels: Collection[str], touched: Collection[str] = ()) -> str:
@@ -284,8 +334,7 @@ def listing(kernels: Collection[str], touched: Collection[str] = ()) -> str:
     return budget.cut(_said("listing", values, (*example, *typed.ALWAYS)))
 
 
-def status_reply(campaign: Campaign | None, links: Links = NO_LINKS) -> str:
-    """What `/optimize status` is answered with."""
-    if campaign is None:
-        return _said("status_none", {}, typed.IDLE)
-    return status(campaign, links)
+def status_none(last: Campaign | None = None) -> str:
+    """What `/optimize status` is answered with while no campaign is open; `last` is the one that ended last."""
+    values = {"last": _values(last, NO_LINKS) | {"headline": steps.headline(last)} if last else {}}
+    return _said("status_none", values, typed.now(last))

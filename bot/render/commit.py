@@ -96,10 +96,11 @@ def _trailers(campaign: Campaign, number: VariantNumber, approver: str = "") -> 
     score = view.score_of(campaign, number)
     trailers = {
         "Kernelwright-Campaign": campaign.id,
-        "Measured-at": campaign.pull.head_sha if campaign.pull else "",
+        "Measured-at": campaign.measured_at or (campaign.pull.head_sha if campaign.pull else ""),
         "Evidence": str(score.evidence) if score else "",
         "Requested-by": campaign.requester.login if campaign.requester else "",
         "Approved-by": approver,
+        "Signed-off-by": f"{AUTHOR[0]} <{AUTHOR[1]}>" if campaign.policy.signoff else "",
     }
     return "\n".join(f"{name}: {value}" for name, value in trailers.items() if value)
 

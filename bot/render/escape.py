@@ -39,6 +39,11 @@ def _shown(line: str) -> str:
     return line if line.isprintable() else "".join(map(_visible, line))
 
 
+def visible(line: str) -> str:
+    """Nothing in it that hides, or turns round what stands beside it; tabs stay."""
+    return line if line.isprintable() else "\t".join(map(_shown, line.split("\t")))
+
+
 def plain(value: object, limit: int = CELL_LIMIT) -> str:
     """One line of readable characters, capped. Not yet safe for Markdown."""
     whole = str(value)
@@ -101,9 +106,16 @@ def attribute(value: object, limit: int = CELL_LIMIT) -> Trusted:
 
 def _quiet_line(line: str) -> str:
     """A line of a block. One that begins with a slash is moved away from the margin: it might be a command."""
-    shown = "\t".join(map(_shown, line[:FENCE_LINE_LIMIT].split("\t")))
+    shown = visible(line[:FENCE_LINE_LIMIT])
     shown += "…" if len(line) > FENCE_LINE_LIMIT else ""
     return f"| {shown}" if re.match(r"\s*/", shown) else shown
+
+
+def visible_lines(value: object, most: int, longest: int = FENCE_LINE_LIMIT) -> list[str]:
+    """Lines of a stranger's text with nothing in them that a reader cannot see. Not yet safe for Markdown or HTML."""
+    rows = re.sub(r"\r\n?", "\n", str(value)[: most * longest]).split("\n")
+    shown = [visible(row[:longest]) for row in rows[:most]]
+    return [*shown, f"... ({len(rows) - most} more lines)"] if len(rows) > most else shown
 
 
 def _end_of(text: str, limit: int, lines: int) -> list[str]:

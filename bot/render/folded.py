@@ -73,6 +73,16 @@ def case_head(campaign: Campaign) -> str:
     return text(f"Case ({labels.legend(campaign.profile.suite if campaign.profile else None)})")
 
 
+def _spreads(found: Measurement | None) -> dict[str, str]:
+    """How far apart the readings of a case lie; a modelled time has no spread."""
+    timed = [(case.case, case.timing) for case in (found.cases if found else ()) if case.timing]
+    return {
+        case: f"{numbers.duration(timing.low_us)} to {numbers.duration(timing.high_us)}"
+        for case, timing in timed
+        if timing.low_us is not None and timing.high_us is not None
+    }
+
+
 def cases(campaign: Campaign, number: VariantNumber, most: int) -> Trusted:
     """Every scored case of one variant, before and after."""
     score = view.score_of(campaign, number)
@@ -92,6 +102,11 @@ def cases(campaign: Campaign, number: VariantNumber, most: int) -> Trusted:
         for case in kept
     ]
     head = [case_head(campaign), f"Before{mark}", f"After{mark}", f"Speed-up{mark}", "Memory, before/after"]
+    spreads = _spreads(view.measurement_of(campaign, number))
+    if any(case.case in spreads for case in kept):
+        head.insert(3, "After, low to high")
+        for case, row in zip(kept, rows, strict=True):
+            row.insert(3, spreads.get(case.case, NONE))
     return Trusted(grid(head, rows) + left_out(len(kept), len(score.cases), "case"))
 
 

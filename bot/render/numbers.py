@@ -111,10 +111,15 @@ def _interval(value: Score, noise_percent: float | None) -> str:
     return f"{ratio(speed(value))}, score {ratio(value.value)} {interval}{noise}"
 
 
-def score(value: Score | None, noise_percent: float | None = None) -> str:
-    """A score as a sentence may quote it: estimated, or with its interval and the noise it stands above."""
+def speed_alone(value: Score | None, noise_percent: float | None = None) -> str:
+    """The speed-up, estimated or with its interval and the noise it stands above; no word on memory."""
     if value is None:
         return "not scored"
     if value.evidence is Evidence.STATIC:
-        return labelled(ratio(speed(value)), value.evidence) + memory(value)
-    return _interval(value, noise_percent) + memory(value)
+        return labelled(ratio(speed(value)), value.evidence)
+    return _interval(value, noise_percent)
+
+
+def score(value: Score | None, noise_percent: float | None = None) -> str:
+    """A score as a sentence may quote it."""
+    return speed_alone(value, noise_percent) + (memory(value) if value is not None else "")

@@ -19,6 +19,7 @@ from bot.model.facts import (
     Profiled,
     Pushed,
     PushRefused,
+    Retried,
     RoundOpened,
     SearchEnded,
     TryRequested,
@@ -40,7 +41,7 @@ STATUS = {
 TERMINATION = {
     "T1 target met": {StopReason.TARGET_MET},
     "T2 efficient enough": {StopReason.EFFICIENT},
-    "T3 budget spent": {StopReason.BUDGET_SPENT},
+    "T3 budget spent": {StopReason.BUDGET_SPENT, StopReason.GPU_TIME_SPENT},
     "T4 stopped otherwise": {StopReason.STAGNATION, StopReason.IDEAS_EXHAUSTED, StopReason.TOO_MANY_FAILURES},
 }
 
@@ -74,6 +75,8 @@ def _after(so: So, fact: Any) -> So:
             return replace(so, rounds=(*so.rounds[:-1], judged), best=best)
         case CampaignClosed():
             return replace(so, over=True)
+        case Retried():
+            return replace(so, over=False)
         case _:
             return so
 
@@ -144,6 +147,7 @@ PIECES: dict[type[Any], str] = {
     Finalized: "finalized",
     OrderFailed: "ended",
     Cancelled: "ended",
+    Retried: "retried",
     HeadMoved: "ended",
     PushRefused: "ended",
     Pushed: "ended",
@@ -224,7 +228,7 @@ def _written(lines: tuple[JournalLine, ...], piece: Callable[[So, JournalLine], 
     so = So()
     pieces = []
     for line in lines:
-        if so.over or not _heard(so, line.fact):
+        if so.over != isinstance(line.fact, Retried) or not _heard(so, line.fact):
             continue
         so = _after(so, line.fact)
         pieces.append(piece(so, line))

@@ -11,7 +11,7 @@ from bot.model.facts import JournalLine, Profiled, RoundOpened, VariantJudged
 from bot.model.measurement import Measurement
 from bot.model.variant import SourceFile
 from bot.model.verdict import Decision
-from bot.render import escape, folded, labels, numbers, steps, tables, times, view
+from bot.render import escape, folded, labels, numbers, steps, story, tables, times, view
 from bot.render.environment import render
 from bot.render.escape import Trusted
 from bot.render.record_data import manifest, memory, results_csv
@@ -151,6 +151,7 @@ def _shared(campaign: Campaign, profile: Profile, at: dict[str, str]) -> dict[st
         "created": at.get("created", "unknown"),
         "held_back": steps.held_back(campaign),
         "searched": steps.searched(campaign),
+        "history": story.story(campaign),
         "stopped": labels.STOPPED[campaign.stopped] if campaign.stopped else "unknown",
         "title": view.title_of(campaign, number),
         "speedup": view.speedup_of(campaign, number) if number else "none",

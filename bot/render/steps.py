@@ -78,7 +78,7 @@ def _answer(campaign: Campaign, checkpoint: Checkpoint) -> str:
     return f"{word}{chosen} by {found.actor.login}"
 
 
-def _finished(campaign: Campaign) -> str:
+def finished(campaign: Campaign) -> str:
     done = campaign.finalization
     if done is None:
         return ""
@@ -98,7 +98,7 @@ def _done(campaign: Campaign, stage: Stage) -> str:
         case Stage.AWAIT_WINNER:
             return _answer(campaign, Checkpoint.WINNER)
         case Stage.FINALIZING:
-            return _finished(campaign)
+            return finished(campaign)
         case Stage.AWAIT_FINAL:
             return _answer(campaign, Checkpoint.FINAL)
         case _:

@@ -65,7 +65,7 @@ def worst_case(score: Score | None, names: dict[str, str]) -> str:
     return f"{numbers.ratio(found.speedup)} {names.get(found.case, found.case)}" if found else NONE
 
 
-def _leading(campaign: Campaign) -> str:
+def leading(campaign: Campaign) -> str:
     """What the verdict column says of the best variant, as the campaign stands."""
     if campaign.outcome is Outcome.PUSHED:
         return "pushed"
@@ -80,7 +80,7 @@ def verdict(campaign: Campaign, played: Round) -> Trusted:
     if found is None:
         return Trusted("being judged")
     if played.variant.number == view.best(campaign):
-        return strong(_leading(campaign))
+        return strong(leading(campaign))
     reason = text(found.reason, REASON_LIMIT)
     decision = labels.DECISIONS[found.decision]
     return Trusted(decision if found.decision is Decision.ACCEPTED or not reason else f"{decision}: {reason}")

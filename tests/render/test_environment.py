@@ -16,11 +16,12 @@ from bot.render.environment import environment, render, templates_dir, tidy
 from bot.render.escape import Trusted
 
 OURS = (
-    "approval", "yes", "no", "review_does", "sha", "reason", "name", "goal", "kernel", "baseline",
-    "campaign.id", "campaign.pushed[:7]", "error.code", "refusal.code",
+    "approval", "yes", "no", "review_does", "reason", "name", "goal", "kernel", "baseline",
+    "campaign.id", "campaign.pushed[:7]",
     'differs | join(", ")',
     'files | join(", ")', 'others | join(", ")', 'strategies | join(", ")', 'touched | join(", ")',
     '(cases_picture ~ "\\n\\n" ~ cases if variants_picture else cases)',
+    '(roof_picture ~ "\\n\\n" ~ resources)',
 )  # fmt: skip
 """The only things a template may print as they are: checked names, our own words, and lists escaped one by one."""
 
@@ -79,7 +80,7 @@ def test_tidy_leaves_code_blocks_alone() -> None:
 
 
 def test_render_ends_in_one_newline() -> None:
-    assert render("comments/status_none.md.j2").endswith("answer.\n")
+    assert render("comments/help.md.j2", body="answer.").endswith("answer.\n")
 
 
 def test_speaking_needs_no_heavy_package() -> None:

@@ -100,7 +100,8 @@ def pages(found: Campaign) -> dict[str, str]:
         "final": comments.checkpoint_final(found),
         "refusal": comments.refusal(refusal, a.ALICE),
         "error": comments.command_error(error, a.ALICE),
-        "answered": comments.answered(ANSWERS[1], found),
+        "explanation": comments.explanation(found, found.rounds[0].variant.number),
+        "status_none": comments.status_none(found),
         "listing": comments.listing((EVIL, "ok"), (EVIL,)),
     }
 

@@ -8,8 +8,17 @@ from io import StringIO
 
 import pytest
 
-from bot.model.campaign import Campaign
-from bot.model.facts import JournalLine, Profiled, RoundOpened, VariantJudged
+from bot.model.campaign import Campaign, Outcome, Stage, Zone
+from bot.model.facts import (
+    CampaignClosed,
+    JournalLine,
+    OrderFailed,
+    Profiled,
+    Retried,
+    RoundOpened,
+    VariantJudged,
+)
+from bot.model.reasons import ReasonCode
 from bot.model.variant import SourceFile
 from bot.render.records import records
 from tests.render import builders as a
@@ -165,10 +174,20 @@ def test_a_half_done_campaign_has_records_too() -> None:
 
 
 def test_the_reverted_report_says_so_in_its_head() -> None:
-    from bot.model.campaign import Outcome, Stage
-    from bot.model.reasons import ReasonCode
-
     found = made(a.finalized(stage=Stage.CLOSING, outcome=Outcome.REVERTED, reason=ReasonCode.TESTS_FAILED))
     report = found["report.md"].decode()
     assert report.startswith("# rms_norm: report (not applied)\n")
     assert "- optimization applied: No: reverted, tests_failed" in report
+
+
+def test_after_a_retry_the_log_goes_on_where_it_ended() -> None:
+    before, rest = a.facts()[:5], a.facts()[5:]
+    failed = OrderFailed(order="o-optimize", reason=ReasonCode.ARTIFACT_MISSING, detail="the job was lost")
+    again = (failed, CampaignClosed(outcome=Outcome.FAILED), Retried(actor=a.BOB, comment_id=9))
+    told = [
+        JournalLine(seq=n, at="2026-11-20T09:00:00Z", zone=Zone.PUBLISH, fact=fact)
+        for n, fact in enumerate((*before, *again, *rest))
+    ]
+    log = made(a.pushed(retries=1), tuple(told))["logs/optimize.md"].decode()
+    assert "bob had the job that failed done again" in log
+    assert log.index("the job was lost") < log.index("had the job that failed") < log.index("### round-2: v1")

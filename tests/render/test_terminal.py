@@ -1,0 +1,119 @@
+"""The terminal's pages: read once by a person, never wider than the terminal, never steered by what a variant says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from bot.model.campaign import Campaign, Outcome, Round, Stage
+from bot.model.reasons import ReasonCode
+from bot.render import terminal
+from bot.render.terminal import Meter, ansi
+from tests.render import builders as a
+
+Golden = Callable[[str, str], None]
+FULL = Meter(elapsed=132.4, step=12.2, processes=7, cores_busy=1.93, cores=8, gpu_percent=87, gpu_mib=12300, left=221.0)
+
+
+def searching() -> Campaign:
+    """The fifth round is under way."""
+    return a.searched(
+        stage=Stage.OPTIMIZING, stopped=None, rounds=(*a.rounds()[:4], Round(variant=a.rounds()[4].variant))
+    )
+
+
+PAGES = {
+    "screen.txt": lambda: "\n".join(terminal.screen(searching(), FULL, 90)),
+    "screen_narrow.txt": lambda: "\n".join(terminal.screen(searching(), Meter(elapsed=3.0), 50)),
+    "screen_profiling.txt": lambda: "\n".join(terminal.screen(a.requested(), Meter(elapsed=3.0, step=3.0), 90)),
+    "checkpoint_profile.txt": lambda: terminal.checkpoint_text(a.profiled()),
+    "checkpoint_winner.txt": lambda: terminal.checkpoint_text(a.searched()),
+    "checkpoint_winner_measured.txt": lambda: terminal.checkpoint_text(a.measured()),
+    "checkpoint_final.txt": lambda: terminal.checkpoint_text(a.finalized()),
+    "variant.txt": lambda: terminal.variant_text(a.searched(), 3),
+    "result_pushed.txt": lambda: terminal.result_text(a.pushed()),
+    "result_nothing.txt": lambda: terminal.result_text(a.ended(Outcome.NOTHING_TO_DO, ReasonCode.NO_IMPROVEMENT)),
+    "interrupted.txt": lambda: terminal.interrupted_text(
+        searching(), "kernelwright optimize rms_norm", "kernelwright show rms_norm"
+    ),
+    "story.txt": lambda: terminal.story_text(a.pushed(), a.lines()),
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_it_reads_as_when_somebody_read_it(name: str, golden: Golden) -> None:
+    golden(f"terminal/{name}", PAGES[name]() + "\n")
+
+
+def stripped(text: str) -> str:
+    return re.sub(r"\x1b\[[\d;]*m", "", text)
+
+
+@pytest.mark.parametrize("width", [40, 60, 79, 120, 200])
+@pytest.mark.parametrize("campaign", [searching(), a.measured(), a.requested()], ids=["static", "measured", "new"])
+def test_no_line_of_the_picture_is_wider_than_the_terminal(campaign: Campaign, width: int) -> None:
+    long = campaign.model_copy(update={"stage": Stage.OPTIMIZING})
+    for line in terminal.screen(long, FULL, width, ansi):
+        assert len(stripped(line)) <= width, line
+
+
+def test_a_picture_does_not_grow_without_end() -> None:
+    played = a.rounds()[1]
+    rounds = tuple(
+        played.model_copy(update={"variant": played.variant.model_copy(update={"number": n})}) for n in range(1, 60)
+    )
+    lines = terminal.screen(a.profiled(stage=Stage.OPTIMIZING, rounds=rounds), FULL, 90)
+    assert len(lines) < 24
+    assert "and 47 more variants" in "\n".join(lines)
+    assert any(line.startswith("  v59 ") for line in lines)
+
+
+EVIL = "\x1b[2J\x1b]0;owned\x07\u202ereversed\r\n\x9b31m fine"
+
+
+def test_what_a_variant_says_never_steers_the_terminal() -> None:
+    idea = a.rounds()[0].variant.hypothesis.model_copy(update=dict.fromkeys(("title", "why", "expected"), EVIL))
+    finding = a.reject(EVIL, EVIL)
+    rounds = []
+    for played in a.rounds():
+        variant = played.variant.model_copy(update={"hypothesis": idea, "files": a.sources(EVIL)})
+        assert played.verdict is not None
+        verdict = played.verdict.model_copy(update={"findings": (finding,)})
+        rounds.append(played.model_copy(update={"variant": variant, "verdict": verdict}))
+    hostile = a.searched(rounds=tuple(rounds), detail=EVIL)
+    live = hostile.model_copy(update={"stage": Stage.OPTIMIZING})
+    pages = [
+        "\n".join(terminal.screen(live, FULL)),
+        terminal.checkpoint_text(hostile),
+        terminal.variant_text(hostile, 1),
+        terminal.result_text(a.ended(Outcome.FAILED, ReasonCode.COMPUTE_FAILED, detail=EVIL)),
+        terminal.story_text(hostile, a.lines()),
+    ]
+    for page in pages:
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", page), page
+    assert "fine" in pages[0]
+
+
+def test_what_is_not_known_of_the_machine_is_not_said() -> None:
+    assert terminal.machine(Meter()) == ""
+    assert terminal.machine(Meter(processes=2, cores=8)) == ""
+    assert terminal.machine(Meter(processes=0, cores_busy=0.0, cores=8)) == ""
+    assert terminal.machine(Meter(processes=1, cores_busy=0.5, cores=8)) == "1 worker process, 0.5 of 8 cores busy"
+    assert terminal.machine(Meter(gpu_percent=3)) == "GPU 3 % busy"
+    assert terminal.machine(Meter(left=61.4)) == "up to about 1 min 1 s left"
+    assert terminal.machine(Meter(left=4.0)) == "up to about 4 s left"
+
+
+def test_an_unknown_variant_is_said_to_be_unknown() -> None:
+    assert terminal.variant_text(a.searched(), 77) == "there is no v77 here"
+
+
+def test_memory_is_said_of_a_variant_that_was_taken_without_another_word() -> None:
+    played = a.rounds()[0]
+    assert played.verdict is not None and played.verdict.score is not None
+    heavy = played.verdict.score.model_copy(update={"memory": 0.5})
+    verdict = played.verdict.model_copy(update={"score": heavy})
+    shown = terminal.table(a.searched(rounds=(played.model_copy(update={"verdict": verdict}),)))
+    assert "       2.00x more memory" in shown
