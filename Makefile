@@ -6,7 +6,8 @@ PYTHON ?= python3
 HEAVY  ?= constraints/heavy.txt
 PINS   := constraints/base.txt $(HEAVY) constraints/test.txt
 READY  := $(if $(filter $(VENV)/bin/python,$(PY)),$(VENV)/.ready)
-PIP    := $(VENV)/bin/python -m pip --disable-pip-version-check install -qq
+# modules are compiled when they are first imported: of torch's thousands most never are, and compiling all takes half a minute
+PIP    := $(VENV)/bin/python -m pip --disable-pip-version-check install -qq --no-compile
 KERNELWRIGHT := $(if $(READY),$(VENV)/bin/kernelwright,$(PY) -m bot)
 UV     := uv==0.13.8
 # what was said to this make is not for a make that a test or the demo starts
@@ -15,14 +16,18 @@ MARKS  ?= not gpu and not browser and not long and not full
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-full lint browser gpu-test lock clean
+.PHONY: help demo play screenshots test test-browser test-long test-full storm lint browser gpu-test lock clean
 
 help:
 	@echo "make demo      play one comment to one commit on an embedded GitHub; no account, no GPU (KERNEL=softmax, ARGS=...)"
+	@echo "make play      the same by hand: serves the page, and the bot answers what you write there, until Ctrl-C"
 	@echo "make test      the tests, but those that need a GPU or a browser (ARGS='-k journal', MARKS=...)"
-	@echo "make test-long  the demo with every kernel, and a kill in the middle of a real round: about ten minutes"
+	@echo "make test-long  what takes minutes: the demo with every kernel, a kill in the middle of a real round, all shapes of the suites"
 	@echo "make test-full  every wrong kernel the mutator makes, held before the judge: about twenty minutes"
+	@echo "make storm     people, kills, lost answers and moved heads, seed by seed (SEEDS=5000, or SEED=17 to see one again)"
 	@echo "make lint      ruff, its formatter and mypy"
+	@echo "make test-browser  people at the page, in a headless Chromium: about two minutes (make browser first)"
+	@echo "make screenshots   take the pictures in docs/images anew, from a campaign that is really run"
 	@echo "make browser   install a Chromium with apt where none is found, for screenshots and browser tests"
 	@echo "make gpu-test  the tests that need a CUDA device (PY=python3 to use an interpreter that has torch already)"
 	@echo "make lock      write constraints/base.txt anew from pyproject.toml (ARGS=--upgrade for newer versions)"
@@ -34,14 +39,26 @@ help:
 demo: $(READY)
 	@$(ALONE) $(KERNELWRIGHT) demo $(if $(KERNEL),--kernel "$(KERNEL)") $(ARGS)
 
+play: $(READY)
+	@$(ALONE) $(KERNELWRIGHT) demo --interactive $(if $(KERNEL),--kernel "$(KERNEL)") $(ARGS)
+
+screenshots: $(READY)
+	@$(ALONE) $(PY) -m tests.browser.screenshots docs/images $(ARGS)
+
 test: $(READY)
 	@$(ALONE) $(PY) -m pytest -n 2 --dist loadfile -m "$(MARKS)" $(ARGS)
+
+test-browser: $(READY)
+	@$(ALONE) $(PY) -m pytest -m browser $(ARGS)
 
 test-long: $(READY)
 	@$(ALONE) $(PY) -m pytest -m long $(ARGS)
 
 test-full: $(READY)
 	@$(ALONE) $(PY) -m pytest -m full $(ARGS)
+
+storm: $(READY)
+	@$(ALONE) STORM_SEED=$(SEED) STORM_SEEDS=$(SEEDS) $(PY) -m pytest -n 2 --dist load tests/scenarios/test_storm.py $(ARGS)
 
 gpu-test: $(READY)
 	@$(ALONE) $(PY) -m pytest -m gpu $(ARGS)
@@ -70,6 +87,7 @@ $(VENV)/.ready: pyproject.toml $(PINS)
 	@echo "installing triton, numpy and the tools"
 	@$(PIP) -r "$(HEAVY)" -r constraints/test.txt
 	@$(PIP) --no-deps --no-build-isolation --editable .
+	@$(VENV)/bin/python -W ignore -c "import torch, triton.backends.nvidia.compiler, triton.backends.amd.compiler, triton.runtime.interpreter, matplotlib.figure, pandas, github, libcst"
 	@touch $@
 
 lock:

@@ -1,88 +1,57 @@
 """`kernelwright demo`: one comment to one commit on an embedded GitHub, with the real code of every zone.
 
-It leaves a folder with the bare repository, the conversation as a page, the plots and a summary.
+It leaves a folder with the bare repository, the conversation as a page, the plots and a summary. With `--interactive`
+people play it by hand in the browser, for as long as they like.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
+import signal
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import click
 
 from bot.campaign.machine import fold
+from bot.cli.sample_world import (
+    AUTHOR,
+    MAINTAINER,
+    PEOPLE,
+    REPOSITORY,
+    SUMMARY,
+    actions_of,
+    clean,
+    found,
+    open_pull,
+    populate,
+    sample_kernels,
+)
+from bot.cli.session import Session
 from bot.errors import OperatorError, UserError
-from bot.git.local import set_branch
 from bot.git.repo import Repo
 from bot.ledger.branch import Ledger
 from bot.ledger.layout import campaign_dir
-from bot.localhub.actions import Actions, Job
+from bot.localhub.actions import Job
 from bot.localhub.page import render_page, screenshot
 from bot.localhub.server import Hub
-from bot.localhub.world import Scope
 from bot.model.campaign import Campaign, Outcome, Stage
-from bot.render.environment import templates_dir
 from bot.render.numbers import seconds
 from bot.render.summary import summary
 from bot.render.terminal import result_text
 
-REPOSITORY = "sample/kernels"
-MAINTAINER, AUTHOR, BOT = "mira", "dana", "kernelwright[bot]"
-KERNELS = ("rms_norm", "geglu", "jsd", "softmax")
-BRANCH = "tidy-comments"
-NOTE = "# Reviewed together with the launch settings; keep in step with the benchmark.\n"
-"""A line the author of the pull request wrote; it must survive in the winning commit."""
-SUMMARY = "summary.json"
+KERNELS = sample_kernels()
 MOST_TURNS = 12
 PLOTS = tuple(f"{name}-{look}.png" for name in ("speedup", "variants") for look in ("light", "dark"))
 
 
-def _clean(out: Path) -> None:
-    """Remove the output of an earlier demo, and nothing else."""
-    if not out.exists():
-        return
-    if any(out.iterdir()) and not (out / SUMMARY).exists() and not (out / "work").exists():
-        raise UserError(f"{out} is not empty and holds no earlier demo", hint="name another folder with --out")
-    shutil.rmtree(out)
-
-
-def _sample(out: Path, kernel: str, policy_line: bool) -> Repo:
-    """The sample library as a repository: main, and a pull request that adds one comment line to the kernel."""
-    tree = out / "work" / "sample"
-    shutil.copytree(templates_dir() / "sample", tree, ignore=shutil.ignore_patterns("__pycache__", ".*_cache"))
-    if not policy_line:
-        config = tree / "kernelwright.toml"
-        lines = config.read_text(encoding="utf-8").splitlines(keepends=True)
-        config.write_text("".join(line for line in lines if not line.startswith("evidence")), encoding="utf-8")
-    repo = Repo.init(out / "repo.git", bare=True)
-    base = repo.commit_files(None, _files(tree), "Sample kernels", author=_author(AUTHOR), date=_now())
-    set_branch(repo.path, "main", base)
-    path = next((tree / "src").glob(f"*/ops/{kernel}.py"))
-    path.write_text(NOTE + path.read_text(encoding="utf-8"), encoding="utf-8")
-    head = repo.commit_files(
-        base,
-        {path.relative_to(tree).as_posix(): path.read_bytes()},
-        f"Say what {kernel} is reviewed with",
-        author=_author(AUTHOR),
-        date=_now(),
-    )
-    set_branch(repo.path, BRANCH, head)
-    return repo
-
-
-def _files(tree: Path) -> dict[str, bytes]:
-    return {path.relative_to(tree).as_posix(): path.read_bytes() for path in tree.rglob("*") if path.is_file()}
-
-
-def _author(login: str) -> tuple[str, str]:
-    return login, f"{login}@users.noreply.example"
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+def _tell(text: str) -> None:
+    click.echo(text, err=True)
 
 
 class Play:
@@ -91,52 +60,23 @@ class Play:
     def __init__(self, hub: Hub, out: Path, kernel: str, mode: str) -> None:
         self._hub, self._out, self._kernel, self._mode = hub, out, kernel, mode
         self._said = 0
-        self.number = 0
-        hub.add_user(MAINTAINER, "maintain")
-        hub.add_user(AUTHOR, "write")
-        hub.add_user(BOT, "write", is_bot=True)
-        talk: tuple[Scope, ...] = ("read", "comment", "status", "ledger")
-        self._actions = Actions(
-            repository=REPOSITORY,
-            api_url=hub.url,
-            server_url=hub.server_url,
-            work=out / "work" / "jobs",
-            tokens={
-                "decide": hub.token(BOT, talk),
-                "publish": hub.token(BOT, talk),
-                "push": hub.token(BOT, (*talk, "push")),
-            },
-            bot=(BOT, hub.user_id(BOT)),
-            checkout=self._checkout,
-            clock=time.monotonic,
-        )
-
-    def _checkout(self, branch: str, folder: Path) -> None:
-        Repo(self._out / "repo.git").export(f"refs/heads/{branch}", folder)
-
-    def _tell(self, text: str) -> None:
-        click.echo(text, err=True)
+        populate(hub)
+        self.number = open_pull(hub, kernel)
+        self._actions = actions_of(hub, out / "work" / "jobs")
 
     def begin(self) -> None:
-        self.number = self._hub.open_pull(
-            AUTHOR,
-            BRANCH,
-            "main",
-            f"Say what {self._kernel} is reviewed with",
-            f"One comment line in `{self._kernel}`. Could it be faster, too?",
-        )
         mode = " mode=autonomous" if self._mode == "autonomous" else ""
         self._comment(MAINTAINER, f"/optimize {self._kernel}{mode}")
 
     def _comment(self, who: str, text: str) -> None:
-        self._tell(f"{who}: {text}")
+        _tell(f"{who}: {text}")
         self._hub.comment(who, self.number, text)
 
     def _answer(self, job: Job) -> None:
         """What a maintainer would say next: comments at the first checkpoints, a review at the last."""
         stage = job.report["stage"]
         if stage == Stage.AWAIT_FINAL:
-            self._tell(f"{MAINTAINER}: (approves by review)")
+            _tell(f"{MAINTAINER}: (approves by review)")
             self._hub.review(MAINTAINER, self.number, "APPROVE", "Reads well.")
         else:
             self._comment(MAINTAINER, "/optimize approve")
@@ -151,7 +91,7 @@ class Play:
     def _report(self) -> None:
         for job in self._actions.jobs[self._said :]:
             report = job.report
-            self._tell(f"  {job.zone:8} {seconds(job.seconds):>8}  {report['reason_code']:22} now {report['stage']}")
+            _tell(f"  {job.zone:8} {seconds(job.seconds):>8}  {report['reason_code']:22} now {report['stage']}")
         self._said = len(self._actions.jobs)
 
     def run(self) -> str:
@@ -188,15 +128,77 @@ def _finish(play: Play, hub: Hub, out: Path, campaign_id: str, total: float) -> 
     campaign = fold(Campaign(id=campaign_id), (line.fact for line in ledger.lines(campaign_id)))
     (out / "page.html").write_text(render_page(hub, play.number), encoding="utf-8")
     shown = screenshot(out / "page.html", out / "page.png")
-    found: dict[str, Any] = summary(campaign) | {
+    told: dict[str, Any] = summary(campaign) | {
         "comments": hub.comments(play.number),
         "page": "page.html",
         "plots": _save_plots(ledger, campaign_id, out),
         "screenshot": "page.png" if shown else None,
         "seconds": {"jobs": round(play.seconds, 1), "campaign": round(total, 1)},
     }
-    (out / SUMMARY).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    (out / SUMMARY).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
     return campaign
+
+
+def _play(out: Path, kernel: str, mode: str, policy_line: bool) -> int:
+    repo = found(out, [kernel], policy_line)
+    started = time.monotonic()
+    with Hub(out / "work" / "hub", REPOSITORY, bare=repo.path) as hub:
+        play = Play(hub, out, kernel, mode)
+        campaign = _finish(play, hub, out, play.run(), time.monotonic() - started)
+    click.echo(result_text(campaign))
+    click.echo(f"  took {seconds(time.monotonic() - started)}; see {out / 'page.html'} and {out / SUMMARY}")
+    expected = (Outcome.PUSHED, Outcome.NOTHING_TO_DO)
+    return 0 if campaign.outcome in expected else 1
+
+
+@contextmanager
+def _told_to_stop() -> Iterator[threading.Event]:
+    """Set by Ctrl-C, or by whatever ends a service."""
+    told = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        told.set()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield told
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _answering(hub: Hub) -> Iterator[None]:
+    try:
+        hub.start()
+    except OSError as error:
+        words = f"the port cannot be used: {error.strerror}"
+        raise UserError(words, hint="leave --port out, and any free one is taken") from error
+    try:
+        yield
+    finally:
+        hub.stop()
+
+
+def _serve(out: Path, kernel: str, policy_line: bool, port: int) -> int:
+    """A pull request for each kernel, and the bot behind the page until somebody says stop."""
+    kernels = [kernel, *(name for name in KERNELS if name != kernel)]
+    repo = found(out, kernels, policy_line)
+    hub = Hub(out / "work" / "hub", REPOSITORY, bare=repo.path, port=port)
+    populate(hub)
+    hub.invite(*PEOPLE)
+    # One pull request is the maintainer's own, to see that nobody approves their own work.
+    pulls = {open_pull(hub, name, MAINTAINER if name == kernels[-1] else AUTHOR): name for name in kernels}
+    with _answering(hub), _told_to_stop() as told:
+        with Session(hub, actions_of(hub, out / "work" / "jobs"), pulls, _tell):
+            click.echo(f"{hub.server_url}/")
+            _tell("Open it in a browser: the bot answers what you write there. Ctrl-C stops it.")
+            told.wait()
+            _tell("stopping")
+        for number in sorted({comment.number for comment in hub.world.comments.values()}):
+            (out / f"pull-{number}.html").write_text(render_page(hub, number), encoding="utf-8")
+            _tell(f"  kept: {out / f'pull-{number}.html'}")
+    return 0
 
 
 @click.command()
@@ -215,17 +217,16 @@ def _finish(play: Play, hub: Hub, out: Path, campaign_id: str, total: float) -> 
     default=True,
     help='With or without the sample\'s `evidence = "static"` line.',
 )
-def demo(kernel: str, mode: str, out: Path, policy_line: bool) -> int:
+@click.option(
+    "--interactive",
+    "by_hand",
+    is_flag=True,
+    help="Serve the page and play it by hand: you write the comments, until Ctrl-C.",
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="For --interactive; any free one if left out.")
+def demo(kernel: str, mode: str, out: Path, policy_line: bool, by_hand: bool, port: int) -> int:
     """Play one campaign on an embedded GitHub: from `/optimize KERNEL` to the pushed commit."""
     out = out.resolve()
-    _clean(out)
+    clean(out)
     (out / "work").mkdir(parents=True)
-    repo = _sample(out, kernel, policy_line)
-    started = time.monotonic()
-    with Hub(out / "work" / "hub", REPOSITORY, bare=repo.path) as hub:
-        play = Play(hub, out, kernel, mode)
-        campaign = _finish(play, hub, out, play.run(), time.monotonic() - started)
-    click.echo(result_text(campaign))
-    click.echo(f"  took {seconds(time.monotonic() - started)}; see {out / 'page.html'} and {out / SUMMARY}")
-    expected = (Outcome.PUSHED, Outcome.NOTHING_TO_DO)
-    return 0 if campaign.outcome in expected else 1
+    return _serve(out, kernel, policy_line, port) if by_hand else _play(out, kernel, mode, policy_line)

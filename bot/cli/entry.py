@@ -12,6 +12,9 @@ from bot import __version__
 VERBS = {
     "demo": ("bot.cli.demo", "Play the whole story on an embedded GitHub: no account, no GPU."),
     "optimize": ("bot.cli.local", "Optimise one kernel of a local checkout."),
+    "init": ("bot.cli.init", "Write the GitHub workflows into a repository, and never over what was changed there."),
+    "rehearse": ("bot.cli.rehearse", "Play a repository's own workflow files on an embedded GitHub."),
+    "doctor": ("bot.cli.doctor", "Say what this machine, token and repository still lack, and what to do."),
     "show": ("bot.cli.show", "Replay the journal of a campaign."),
     "calibrate": ("bot.cli.calibrate", "Measure how often this machine's clock is wrong; needs a GPU."),
     "verify": ("bot.cli.verify", "Recompute the figures of a calibration from its raw blocks."),
@@ -20,6 +23,9 @@ VERBS = {
     "measure": ("bot.cli.jobs", "Zone: carry out one order on the machine with the GPU. Needs no token."),
     "publish": ("bot.cli.jobs", "Zone: check what a GPU job left, write the records, tell people."),
     "push": ("bot.cli.jobs", "Zone: push an approved winner."),
+    "reconcile": ("bot.cli.jobs", "Close or resume what dead jobs left; hear reviews whose event was lost."),
+    "sweep": ("bot.cli.sweep", "Zone: tonight's order of kernels, one campaign of it, the dashboard."),
+    "action": ("bot.cli.action", "What action.yml runs: the zone that its inputs name."),
 }
 
 EPILOG = """\b

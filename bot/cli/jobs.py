@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -10,11 +11,12 @@ import click
 
 from bot.errors import UserError
 from bot.ledger.layout import campaign_dir
-from bot.model.campaign import Order
+from bot.model.campaign import Order, Zone
 from bot.model.codec import from_json
 from bot.model.word import Word
 from bot.settings import Settings, read_settings
 from bot.zones.report import ZoneReport, write_outputs
+from bot.zones.switch import switched_off
 
 MAX_BUNDLE = 2**20
 BUNDLE = "order.json"
@@ -48,6 +50,23 @@ def _say(report: ZoneReport, settings: Settings | None = None) -> int:
     return 0
 
 
+def is_off(zone: Zone) -> bool:
+    """The kill switch comes before everything else: not even the other variables are read."""
+    report = switched_off(os.environ, zone)
+    if report is None:
+        return False
+    click.echo(report.model_dump_json())
+    output = os.environ.get("GITHUB_OUTPUT")
+    write_outputs(report, Path(output) if output else None)
+    return True
+
+
+def _commit(context: click.Context, option: click.Parameter, sha: str | None) -> str | None:
+    if sha is not None and not re.fullmatch(r"[0-9a-f]{40}", sha):
+        raise UserError(f"--ledger: {sha[:60]!a} is no commit", hint="give all 40 digits, as `ledger_commit` has them")
+    return sha
+
+
 def _campaign_name(context: click.Context, option: click.Parameter, name: str) -> str:
     campaign_dir(name)  # says what is wrong with a name that cannot be one
     return name
@@ -55,11 +74,24 @@ def _campaign_name(context: click.Context, option: click.Parameter, name: str) -
 
 @click.command()
 @click.option("--order-out", type=click.Path(path_type=Path), help="Where to write the order for the GPU job.")
-def decide(order_out: Path | None) -> int:
+@click.option(
+    "--replay",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A saved event: say what would be decided and written, and write nothing.",
+)
+@click.option("--ledger", callback=_commit, help="With --replay: the ledger as it stood at this commit.")
+def decide(order_out: Path | None, replay: Path | None, ledger: str | None) -> int:
     """Turn the event of this job (GITHUB_EVENT_PATH) into a campaign's next step."""
     from bot.zones.hearing import dismissed, hear
 
+    if is_off(Zone.DECIDE):
+        return 0
     settings = read_settings(os.environ)
+    if replay is not None:
+        from bot.zones.replay import replay as run
+
+        click.echo(run(settings, replay.read_bytes(), ledger).model_dump_json())
+        return 0
     event = hear(settings)
     report = dismissed(event)
     if report is None:
@@ -86,8 +118,11 @@ def decide(order_out: Path | None) -> int:
 @click.option("--evidence", type=click.Choice(["auto", "measured", "static"]), default="auto", show_default=True)
 def measure(order_file: Path, repository: Path, out: Path, scratch: Path, python: str, evidence: str) -> int:
     """Carry out one order near the GPU. Reads no token and no network."""
+    if is_off(Zone.MEASURE):
+        return 0
     from bot.bench.choosing import EvidenceChoice, gpu_of, opener_for
     from bot.bench.gpu import reserved
+    from bot.bench.halt import halting
     from bot.git.repo import Repo
     from bot.zones.measure import Workshop
     from bot.zones.measure import measure as run
@@ -95,9 +130,12 @@ def measure(order_file: Path, repository: Path, out: Path, scratch: Path, python
     bundle = read_bundle(order_file)
     scratch.mkdir(parents=True, exist_ok=True)
     gpu = gpu_of(EvidenceChoice(evidence))
-    shop = Workshop(repo=Repo(repository), python=python, scratch=scratch, gpu=gpu, open_bench=opener_for(gpu))
-    with reserved(gpu):
-        return _say(run(bundle.order, bundle.ledger_commit, shop, out))
+    with reserved(gpu), halting() as halt:
+        shop = Workshop(
+            repo=Repo(repository), python=python, scratch=scratch, gpu=gpu, open_bench=opener_for(gpu), halt=halt
+        )
+        _say(run(bundle.order, bundle.ledger_commit, shop, out))
+        return 1 if halt.signal else 0
 
 
 @click.command()
@@ -108,10 +146,27 @@ def publish(campaign: str, segment: Path | None, order_out: Path | None) -> int:
     """Check what a GPU job left, join it to the ledger, draw the plots, tell people."""
     from bot.zones.publish import publish as run
 
+    if is_off(Zone.PUBLISH):
+        return 0
     settings = read_settings(os.environ)
     report = run(settings, campaign, segment)
     write_bundle(report, order_out)
     return _say(report, settings)
+
+
+@click.command()
+def reconcile() -> int:
+    """Close or resume what dead jobs left, and hear the reviews whose event was lost."""
+    from bot.zones.reconcile import reconcile as run
+    from bot.zones.reconcile import write_reconcile_outputs
+
+    if is_off(Zone.DECIDE):
+        return 0
+    settings = read_settings(os.environ)
+    report = run(settings)
+    click.echo(report.model_dump_json())
+    write_reconcile_outputs(report, settings.output_path)
+    return 0
 
 
 @click.command()
@@ -120,5 +175,7 @@ def push(campaign: str) -> int:
     """Push the approved winner as a direct child of the pinned head."""
     from bot.zones.push import push as run
 
+    if is_off(Zone.PUSH):
+        return 0
     settings = read_settings(os.environ)
     return _say(run(settings, campaign), settings)

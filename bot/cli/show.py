@@ -1,38 +1,113 @@
-"""`kernelwright show`: replay the journal of a campaign and tell how it stands."""
+"""`kernelwright show`: replay the journal of a campaign, tell how it stands, or make one page of it to be mailed."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from bot.campaign.machine import fold
-from bot.errors import UserError
+from bot.errors import CorruptRecord, OperatorError, UserError
+from bot.hardware.catalog import cited, for_runner
 from bot.ledger import journal
-from bot.ledger.layout import LEDGER_REF, journal_path
+from bot.ledger.journal import JournalFile
+from bot.ledger.layout import JOURNAL, LEDGER_REF, is_campaign, journal_path
 from bot.model.campaign import Campaign
 from bot.model.facts import CampaignRequested, JournalLine
+from bot.render import view
 from bot.render.summary import summary
 from bot.render.terminal import story_text
 
+MOST_NAMED = 8
+"""Campaigns that an answer about a wrong name offers."""
 
-def _read(name: str, root: Path) -> tuple[JournalLine, ...]:
-    """A journal by file, by local campaign folder, or by its name on the ledger branch of a repository."""
+
+def _local(root: Path) -> Iterator[Path]:
+    """Journals of campaigns on this checkout, those that were moved aside among them."""
+    yield from sorted((root / "optimization").glob(f"*/{JOURNAL}"))
+
+
+def id_of(lines: tuple[JournalLine, ...]) -> str:
+    first = next((line.fact for line in lines if isinstance(line.fact, CampaignRequested)), None)
+    return first.campaign if first else "unknown"
+
+
+def _file(name: str, root: Path) -> Path | None:
+    """A journal file, a campaign's folder, a kernel's folder under optimization/, or the one that holds this id."""
+    for path in (Path(name), Path(name) / JOURNAL, root / "optimization" / name / JOURNAL):
+        if path.is_file():
+            return path
+    if not is_campaign(name):
+        return None
+    for path in _local(root):
+        try:
+            if id_of(JournalFile(path).lines()) == name:
+                return path
+        except CorruptRecord:  # of another campaign, and that one was not asked for
+            continue
+    return None
+
+
+def _known(root: Path) -> str:
+    names = [path.parent.name for path in _local(root)][:MOST_NAMED]
+    return f"; campaigns here: {', '.join(names)}" if names else ""
+
+
+def read(name: str, root: Path) -> tuple[JournalLine, ...]:
+    """A journal by file, by local campaign, or by its name on the ledger branch of a repository."""
     from bot.git.repo import Repo
 
-    for path in (Path(name), Path(name) / "journal.jsonl", root / "optimization" / name / "journal.jsonl"):
-        if path.is_file():
-            return journal.parse(path.read_text(encoding="utf-8"), str(path))
+    path = _file(name, root)
+    if path is not None:
+        return JournalFile(path).lines()
     repo = Repo(root)
-    for rev in (LEDGER_REF, "refs/remotes/origin/kernelwright/ledger"):
+    for rev in (LEDGER_REF, "refs/remotes/origin/kernelwright/ledger") if is_campaign(name) else ():
         found = repo.read(rev, journal_path(name)) if repo.resolve(rev) else None
         if found is not None:
-            return journal.parse(found.decode("utf-8"), name)
+            return journal.parse(journal.text_of(found, name), name)
     raise UserError(
         f"there is no campaign {name} here",
-        hint="name a journal file, a folder under optimization/, or a campaign on the branch kernelwright/ledger",
+        hint="name a journal file, a folder under optimization/, or a campaign on the branch kernelwright/ledger"
+        + _known(root),
     )
+
+
+def _drawn(campaign: Campaign) -> dict[str, tuple[bytes, bytes]]:
+    """Every picture, light and dark; none where matplotlib is not installed, and the page says so."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        return {}
+    from bot.render import plots
+    from bot.zones.figures import figures_of
+
+    known = figures_of(campaign)
+    return {
+        name: (plots.picture(name, campaign, known), plots.picture(name, campaign, known, dark=True))
+        for name in plots.available(campaign, known)
+    }
+
+
+def _write(path: Path, page: str) -> None:
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise OperatorError(
+            f"{path} cannot be written: {error.strerror}", hint="name a file in a folder that is there: --html FILE"
+        ) from error
+
+
+def report(campaign: Campaign, lines: tuple[JournalLine, ...]) -> str:
+    """The HTML page, with pictures and verdicts made again from the raw facts."""
+    from bot.render.report_html import page
+    from bot.zones.rereading import doubted
+
+    runner = view.runner(campaign)
+    sources = cited(for_runner(runner)) if runner else ()
+    again = doubted(campaign.id, (line.fact for line in lines))
+    return page(campaign, lines, _drawn(campaign), doubted=again, sources=sources)
 
 
 @click.command()
@@ -41,10 +116,20 @@ def _read(name: str, root: Path) -> tuple[JournalLine, ...]:
     "--repo", "root", type=click.Path(path_type=Path, exists=True, file_okay=False), default=".", help="The repository."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-def show(campaign: str, root: Path, as_json: bool) -> int:
-    """Replay CAMPAIGN from its journal: what was asked, tried and decided, in order."""
-    lines = _read(campaign, root)
-    first = next((line.fact for line in lines if isinstance(line.fact, CampaignRequested)), None)
-    replayed = fold(Campaign(id=first.campaign if first else "unknown"), (line.fact for line in lines))
+@click.option(
+    "--html", "html", type=click.Path(path_type=Path, dir_okay=False), help="Write everything into one page: FILE."
+)
+def show(campaign: str, root: Path, as_json: bool, html: Path | None) -> int:
+    """Replay CAMPAIGN from its journal: what was asked, tried and decided, in order.
+
+    CAMPAIGN is a journal file, a kernel under optimization/, or a campaign's name, here or on the ledger branch.
+    """
+    lines = read(campaign, root)
+    replayed = fold(Campaign(id=id_of(lines)), (line.fact for line in lines))
+    if html is not None:
+        _write(html, report(replayed, lines))
+        click.echo(f"wrote {html}", err=True)
+        if not as_json:
+            return 0
     click.echo(json.dumps(summary(replayed), indent=2) if as_json else story_text(replayed, lines))
     return 0

@@ -5,11 +5,14 @@ The environment of a job is built from nothing, so that no variable of the calle
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,8 @@ from bot.errors import OperatorError
 
 DECIDE_DEADLINE = 120.0
 MEASURE_DEADLINE = 1800.0
+GRACE = 10.0
+"""For a job that was told to end, to take its workers with it."""
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV")
 
 
@@ -47,9 +52,13 @@ class Actions:
     clock: Callable[[], float]
     python: str = sys.executable
     jobs: list[Job] = field(default_factory=list)
+    started: Callable[[str, Path], None] = lambda zone, folder: None
+    """Told of each job that begins."""
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    _running: dict[Path, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def _folder(self, zone: str) -> Path:
-        folder = self.work / f"{len(self.jobs) + 1:02d}-{zone}"
+        folder = self.work / f"{next(self._numbers):02d}-{zone}"
         (folder / "scratch").mkdir(parents=True)
         return folder
 
@@ -67,27 +76,57 @@ class Actions:
         return kept | ({**job, "KERNELWRIGHT_TOKEN": token} if token else {}) | dict(extra)
 
     def _run(self, zone: str, folder: Path, words: tuple[str, ...], extra: Mapping[str, str], deadline: float) -> Job:
-        started = self.clock()
+        began = self.clock()
+        self.started(zone, folder)
+        code = self._process(folder, (zone, *words), self._environment(zone, folder, extra), deadline)
+        said = (folder / "stdout").read_text(encoding="utf-8").strip().splitlines()
+        if code != 0 or not said:
+            tail = (folder / "stderr").read_text(encoding="utf-8", errors="replace")[-2000:]
+            raise OperatorError(f"the {zone} job ended with {code}:\n{tail}", hint=f"its output is in {folder}")
+        job = Job(zone, json.loads(said[-1]), self.clock() - began, folder)
+        self.jobs.append(job)
+        return job
+
+    def _process(self, folder: Path, words: tuple[str, ...], environment: dict[str, str], deadline: float) -> int:
+        """Run it to its end, in a session of its own: who stops us stops it through us, in order."""
         with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
-            done = subprocess.run(
-                [self.python, "-m", "bot", zone, *words],
+            process = subprocess.Popen(
+                [self.python, "-m", "bot", *words],
                 cwd=folder,
-                env=self._environment(zone, folder, extra),
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
-                timeout=deadline,
-                check=False,
+                start_new_session=True,
             )
-        said = (folder / "stdout").read_text(encoding="utf-8").strip().splitlines()
-        if done.returncode != 0 or not said:
-            tail = (folder / "stderr").read_text(encoding="utf-8", errors="replace")[-2000:]
+        self._running[folder] = process
+        try:
+            return process.wait(timeout=deadline)
+        except subprocess.TimeoutExpired as late:
             raise OperatorError(
-                f"the {zone} job ended with {done.returncode}:\n{tail}", hint=f"its output is in {folder}"
-            )
-        job = Job(zone, json.loads(said[-1]), self.clock() - started, folder)
-        self.jobs.append(job)
-        return job
+                f"the {words[0]} job ran past {deadline:.0f} s and was ended", hint=f"its output is in {folder}"
+            ) from late
+        finally:
+            self.end(folder)
+            del self._running[folder]
+
+    def end(self, folder: Path) -> None:
+        """End the job of this folder, if it still runs: asked first, so that it can end its workers."""
+        process = self._running.get(folder)
+        if process is None or process.poll() is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGINT)
+        try:
+            process.wait(timeout=GRACE)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def end_all(self) -> None:
+        for folder in tuple(self._running):
+            self.end(folder)
 
     def decide(self, name: str, payload: Path) -> Job:
         folder = self._folder("decide")

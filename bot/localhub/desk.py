@@ -7,20 +7,23 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from bot.git.repo import Repo
-from bot.localhub import api, smart_http
+from bot.localhub import api, own_threads, smart_http
+from bot.localhub.board import Board
 from bot.localhub.history import History
 from bot.localhub.outbox import Outbox
 from bot.localhub.shapes import Shapes
 from bot.localhub.wire import Refused, Request, Response, refusal, token_of
 from bot.localhub.world import Account, PullPart, Push, Thread, Token, World, load, save
 
+if TYPE_CHECKING:
+    from bot.localhub.page import Site
+
 MAIN = "main"
 API = "/api/v3"
 GIT_PATH = re.compile(r"/([^/]+/[^/]+?)(?:\.git)?(/info/refs|/git-upload-pack|/git-receive-pack)")
-PAGE_PATH = re.compile(r"/([^/]+/[^/]+)/pull/(\d{1,9})")
 Fault: TypeAlias = Callable[[Literal["before", "after"], Request], Response | None]
 """Asked before and after a request is carried out; a response of its own is sent instead of the true one."""
 
@@ -46,6 +49,12 @@ class Desk:
         self.outbox = Outbox(root / "outbox")
         self.server_url = "http://127.0.0.1:0"
         self.fault: Fault | None = None
+        self.board = Board()
+        self.people: tuple[str, ...] = ()
+        """Whom a reader of the page may speak as."""
+        self.changes = 0
+        """Grows whenever a page would look different."""
+        self._site: Site | None = None
         self.seen: list[Seen] = []
         self.lock = threading.RLock()
         smart_http.write_hook(root / "hooks")
@@ -54,8 +63,19 @@ class Desk:
     def show(self) -> Shapes:
         return Shapes(self.server_url, self.world, MAIN)
 
+    @property
+    def api_path(self) -> str:
+        return f"{API}/repos/{self.repo}"
+
     def save(self) -> None:
         save(self.world, self.root / "state.json")
+        self.changes += 1
+
+    def show_board(self, board: Board) -> None:
+        with self.lock:
+            if board != self.board:
+                self.board = board
+                self.changes += 1
 
     def history_of(self, repo: str) -> History:
         return self.history if repo == self.repo else History(self.root / "git" / f"{repo}.git")
@@ -97,13 +117,12 @@ class Desk:
         self.sync(account.login if account else None)
         return response
 
-    def _page(self, number: int) -> Response:
-        from bot.localhub.page import page_of_pull  # the Markdown parser is needed by people alone
+    @property
+    def site(self) -> Site:
+        from bot.localhub.page import Site  # templates and the Markdown parser are needed by people alone
 
-        if number not in dict.fromkeys(thread.number for thread, _ in self.world.pulls()):
-            return Response(404, b"Not Found\n")
-        page = page_of_pull(self.world, self.history, number)
-        return Response(200, page.encode(), {"Content-Type": "text/html; charset=utf-8"})
+        self._site = self._site or Site(self)
+        return self._site
 
     def _api(self, request: Request, account: Account, token: Token) -> Response:
         with self.lock:
@@ -118,7 +137,7 @@ class Desk:
                 now=self.clock(),
             )
             try:
-                response = api.answer(call, request.path.removeprefix(API))
+                response = api.answer(call, request.path.removeprefix(API), own_threads.ROUTES)
             except Refused as refused:
                 return refused.response
             if response is None:
@@ -133,15 +152,23 @@ class Desk:
         self.sync()
         if found := GIT_PATH.fullmatch(request.path):
             return self._git(found[1], found[2], request, account, token)
-        if found := PAGE_PATH.fullmatch(request.path):
-            return self._page(int(found[2]))
         if account is None or token is None:
             known = "authorization" in request.headers
             return refusal(401, "Bad credentials" if known else "Requires authentication")
         return self._api(request, account, token)
 
+    def _show(self, request: Request) -> Response | None:
+        """The page, for whoever does not ask the API or git."""
+        if request.path.startswith("/api/") or GIT_PATH.fullmatch(request.path) or "authorization" in request.headers:
+            return None
+        self.sync()
+        return self.site.answer(request)
+
     def answer(self, request: Request) -> Response:
         """What the server calls: the request carried out, with the faults a test asked for."""
+        shown = self._show(request)
+        if shown is not None:
+            return shown
         response = self.fault("before", request) if self.fault else None
         if response is None:
             response = self.carry_out(request)

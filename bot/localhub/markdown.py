@@ -57,6 +57,9 @@ class Surroundings(Protocol):
     def picture(self, address: str) -> str | None:
         """The picture itself as a data address; None when it is not one of ours."""
 
+    def media(self, words: str) -> str:
+        """When a picture for one colouring is shown."""
+
     def is_account(self, login: str) -> bool: ...
 
 
@@ -92,7 +95,7 @@ class Cleaner(HTMLParser):
             case "source":
                 found = self._around.picture(given.get("srcset", ""))
                 if found and "media" in kept:
-                    self._tag("source", {**kept, "srcset": found})
+                    self._tag("source", {"media": self._around.media(kept["media"]), "srcset": found})
             case "input":
                 if given.get("type") == "checkbox":
                     checked = {"checked": ""} if "checked" in given else {}

@@ -19,10 +19,12 @@ class Outbox:
 
     def _put(self, world: World, name: str, payload: dict[str, Any]) -> None:
         world.last_event += 1
-        folder = self.folder / f"{world.last_event:06d}"
-        folder.mkdir(parents=True)
-        (folder / "event.json").write_text(json.dumps(payload, indent=1), encoding="utf-8")
-        (folder / "name").write_text(name, encoding="utf-8")
+        fresh = self.folder.with_name(f"{self.folder.name}.new")  # whoever looks sees all of it or nothing
+        fresh.mkdir(parents=True, exist_ok=True)
+        (fresh / "event.json").write_text(json.dumps(payload, indent=1), encoding="utf-8")
+        (fresh / "name").write_text(name, encoding="utf-8")
+        self.folder.mkdir(exist_ok=True)
+        fresh.rename(self.folder / f"{world.last_event:06d}")
 
     def commented(self, world: World, show: Shapes, thread: Thread, comment: Comment) -> None:
         payload = {
@@ -57,6 +59,30 @@ class Outbox:
             "workflow_run",
             {"action": "completed", "workflow_run": run, "repository": repository, "sender": sender},
         )
+
+    def dispatched(
+        self, world: World, show: Shapes, sender: Account, workflow: str, ref: str, inputs: dict[str, Any]
+    ) -> None:
+        """Somebody started a workflow by hand, on the site or by a call."""
+        payload = {
+            "inputs": inputs or None,
+            "ref": f"refs/heads/{ref}",
+            "repository": show.repository(world.repo),
+            "sender": show.user(sender),
+            "workflow": f".github/workflows/{workflow}",
+        }
+        self._put(world, "workflow_dispatch", payload)
+
+    def called(self, world: World, show: Shapes, sender: Account, kind: str, given: dict[str, Any]) -> None:
+        """Another program started whatever listens to this kind of event."""
+        payload = {
+            "action": kind,
+            "branch": show.main,
+            "client_payload": given,
+            "repository": show.repository(world.repo),
+            "sender": show.user(sender),
+        }
+        self._put(world, "repository_dispatch", payload)
 
     def pending(self) -> Iterator[tuple[str, Path]]:
         """Name and file of each event, oldest first. One counts as delivered when the next is asked for."""

@@ -1,216 +1,211 @@
-"""A pull request's conversation as one static HTML page that loads nothing from anywhere."""
+"""The site people see: which address shows what. The same views are served live, and saved as one file."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
+import json
 import re
-from collections import Counter
-from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TYPE_CHECKING
-from urllib.parse import SplitResult, urlsplit
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING, cast, get_args
+from urllib.parse import quote, unquote
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
+from bot.localhub import forms, guard
+from bot.localhub.around import Theme
 from bot.localhub.browser import screenshot
-from bot.localhub.history import Commit, FileChange, History
-from bot.localhub.markdown import to_html
-from bot.localhub.shapes import REACTIONS
-from bot.localhub.world import Account, PullPart, Review, Status, Thread, World
-from bot.model.people import Role
-from bot.render.environment import templates_dir
+from bot.localhub.forms import Posted, Unposted
+from bot.localhub.shelf import Shelf
+from bot.localhub.views import Backdrop, asset, draw, pull_page
+from bot.localhub.wire import Request, Response
+from bot.localhub.world import SCOPES
 
 if TYPE_CHECKING:
+    from bot.localhub.desk import Desk
     from bot.localhub.server import Hub
 
-__all__ = ["page_of_pull", "render_page", "screenshot"]
+__all__ = ["Site", "render_page", "screenshot"]
 
-LARGEST_PICTURE = 2 * 2**20
-PICTURE_KINDS = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg"}
-"""Told by their first bytes; SVG is not among them, for it can hold a script."""
-STORED_FILE = re.compile(r"(?:/[\w.-]+/[\w.-]+|(?:\.\./)*)/?(?:blob|raw)/([0-9a-f]{40})/([\w./+-]+)")
-COMMIT_PATH = re.compile(r"/[\w.-]+/[\w.-]+/commit/([0-9a-f]{40})")
-HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)")
-MOST_DIFF_LINES = 400
-ROLE_WORDS = {Role.ADMIN: "owner", Role.MAINTAIN: "maintainer", Role.WRITE: "collaborator"}
+ASSETS = {"style.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+THEME_COOKIE = "kernelwright_theme"
+A_YEAR_S = 365 * 24 * 3600
+LARGEST_TEXT = 2**20
+SHA = r"([0-9a-f]{40})"
 
 
-def _parts(address: str) -> SplitResult:
-    """The parts of an address; a broken one has none."""
+def html(page: str, status: int = 200) -> Response:
+    return Response(status, page.encode(), {"Content-Type": "text/html; charset=utf-8", **guard.HEADERS})
+
+
+def as_json(status: int, content: object) -> Response:
+    kind = {"Content-Type": "application/json; charset=utf-8"}
+    return Response(status, json.dumps(content).encode(), {**kind, **guard.HEADERS})
+
+
+def elsewhere(path: str, **headers: str) -> Response:
+    return Response(303, b"", {"Location": path, **guard.HEADERS, **headers})
+
+
+def theme_of(request: Request) -> Theme:
     try:
-        return urlsplit(address)
-    except ValueError:
-        return urlsplit("")
+        found = SimpleCookie(request.headers.get("cookie", "")).get(THEME_COOKIE)
+    except CookieError:
+        found = None
+    return cast(Theme, found.value) if found and found.value in get_args(Theme) else "auto"
 
 
-@dataclass(frozen=True, slots=True)
-class Around:
-    """What comments of this page may point at: pictures in the repository, commits on the page, sites elsewhere."""
+class Site:
+    """The pages of one hub."""
 
-    world: World
-    history: History
-    shas: frozenset[str]
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._shelf = Shelf(desk.history)
+        self._repo = re.escape(desk.repo)
 
-    def is_account(self, login: str) -> bool:
-        return login in self.world.accounts
+    def _backdrop(self, request: Request) -> Backdrop:
+        desk = self._desk
+        return Backdrop(
+            world=desk.world,
+            shelf=self._shelf,
+            board=desk.board,
+            host=request.headers.get("host", ""),
+            theme=theme_of(request),
+            people=desk.people,
+            changes=desk.changes,
+        )
 
-    def link(self, address: str) -> str | None:
-        """This hub is gone when the page is read: its own addresses lead to a place on the page or nowhere."""
-        parts = _parts(address)
-        if parts.hostname in ("127.0.0.1", "localhost"):
-            found = COMMIT_PATH.fullmatch(parts.path)
-            return f"#commit-{found[1]}" if found and found[1] in self.shas else None
-        return parts.geturl() if parts.scheme in ("http", "https", "mailto") else None
+    def answer(self, request: Request) -> Response | None:
+        """The answer to a browser; None where no page lives."""
+        for method, pattern, show in (
+            ("GET", "/", self._start),
+            ("GET", rf"/{self._repo}(?:/pulls)?/?", self._start),
+            ("GET", rf"/{self._repo}/pull/(\d{{1,9}})/?", self._conversation),
+            ("GET", rf"/{self._repo}/pull/(\d{{1,9}})/commits", self._commits),
+            ("GET", rf"/{self._repo}/pull/(\d{{1,9}})/files", self._files),
+            ("POST", rf"/{self._repo}/pull/(\d{{1,9}})/say", self._say),
+            ("GET", rf"/{self._repo}/commit/{SHA}", self._commit),
+            ("GET", rf"/{self._repo}/blob/([\w./+-]+)", self._file),
+            ("GET", rf"/{self._repo}/tree/([\w./+-]+)", self._folder),
+            ("GET", rf"/{self._repo}/raw/{SHA}/(.+)", self._raw),
+            ("GET", "/-/changes", self._changes),
+            ("POST", "/-/theme", self._choose_theme),
+            ("GET", r"/-/([\w.]+)", self._asset),
+            ("GET", "/(.*)", self._nowhere),
+        ):
+            found = re.fullmatch(pattern, request.path)
+            if found and method == request.method:
+                refused = guard.refused(request, self._desk.server_url)
+                if refused:
+                    return refused
+                with self._desk.lock:
+                    return show(request, *found.groups())
+        return None
 
-    def picture(self, address: str) -> str | None:
-        found = STORED_FILE.fullmatch(_parts(address).path)
-        content = self.history.file(found[1], found[2]) if found else None
-        if content is None or len(content) > LARGEST_PICTURE:
-            return None
-        kind = next((kind for magic, kind in PICTURE_KINDS.items() if content.startswith(magic)), None)
-        return f"data:image/{kind};base64,{base64.b64encode(content).decode()}" if kind else None
+    def _missing(self, request: Request, what: str) -> Response:
+        return html(draw("missing.html.j2", self._backdrop(request), what=what), 404)
 
+    def _nowhere(self, request: Request, path: str) -> Response:
+        return self._missing(request, "page")
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One thing that happened, by the id that puts it in order."""
+    def _start(self, request: Request) -> Response:
+        return html(draw("start.html.j2", self._backdrop(request)))
 
-    id: int
-    kind: str
-    login: str
-    at: str
-    body: Markup | str = ""
-    edited: bool = False
-    reactions: tuple[tuple[str, int], ...] = ()
-    review: Review | None = None
-    commits: tuple[Commit, ...] = ()
-    is_new: bool = False
-    """Commits that came after the pull request was opened; their changes are shown."""
-    rewritten: bool = False
+    def _pull(self, request: Request, number: str, template: str) -> Response:
+        if int(number) not in {thread.number for thread, _ in self._desk.world.pulls()}:
+            return self._missing(request, f"pull request #{number}")
+        return html(pull_page(self._backdrop(request), int(number), template))
 
+    def _conversation(self, request: Request, number: str) -> Response:
+        return self._pull(request, number, "conversation")
 
-@dataclass(frozen=True, slots=True)
-class DiffLine:
-    kind: str
-    old: str
-    new: str
-    text: str
+    def _commits(self, request: Request, number: str) -> Response:
+        return self._pull(request, number, "commits")
 
+    def _files(self, request: Request, number: str) -> Response:
+        return self._pull(request, number, "files")
 
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """All that the template may ask for."""
+    def _commit(self, request: Request, sha: str) -> Response:
+        commit = self._shelf.commit(sha)
+        if commit is None:
+            return self._missing(request, f"commit {sha[:7]}")
+        return html(draw("commit.html.j2", self._backdrop(request), commit=commit))
 
-    world: World
-    history: History
-    thread: Thread
-    part: PullPart
-    around: Around
-    commits: list[Commit] = field(default_factory=list)
+    def _found(self, path: str) -> tuple[str, str] | None:
+        """A commit and a path in it, of `<sha or branch>/<path>`; a branch's name may have slashes."""
+        parts = path.strip("/").split("/")
+        heads = self._desk.history.heads()
+        for cut in range(1, len(parts) + 1):
+            name, rest = "/".join(parts[:cut]), "/".join(parts[cut:])
+            sha = heads.get(f"refs/heads/{name}") or (name if re.fullmatch(SHA, name) else None)
+            if sha and self._desk.history.is_commit(sha):
+                return sha, rest
+        return None
 
-    def entries(self) -> list[Entry]:
-        thread, part = self.thread, self.part
-        found = [
-            Entry(thread.id, "comment", thread.author, thread.created_at, self.html(thread.body or "_No description._"))
-        ]
-        base = self.history.merge_base(f"refs/heads/{part.base_ref}", part.first)
-        first = tuple(self.history.commits(base, part.first))
-        found.append(Entry(thread.id, "push", thread.author, thread.created_at, commits=first))
-        for push in part.pushes:
-            commits = tuple(self.history.commits(push.before, push.after))
-            lost = bool(self.history.commits(push.after, push.before))
-            found.append(
-                Entry(push.id, "push", push.author, push.created_at, commits=commits, is_new=True, rewritten=lost)
-            )
-        for comment in self.world.comments_on(thread.number):
-            counted = Counter(reaction.content for reaction in self.world.reactions_to(comment.id))
-            marks = tuple((symbol, counted[name]) for name, symbol in REACTIONS.items() if counted[name])
-            edited = comment.updated_at != comment.created_at
-            body = self.html(comment.body)
-            found.append(Entry(comment.id, "comment", comment.author, comment.created_at, body, edited, marks))
-        for review in self.world.reviews_of(thread.number):
-            body = self.html(review.body)
-            found.append(Entry(review.id, "review", review.author, review.created_at, body, review=review))
-        return sorted(found, key=lambda entry: entry.id)
+    def _file(self, request: Request, path: str) -> Response:
+        found = self._found(path)
+        content = self._shelf.file(*found) if found and found[1] else None
+        if found is None or content is None:
+            return self._missing(request, "file")
+        is_text = len(content) <= LARGEST_TEXT and b"\0" not in content
+        lines = content.decode(errors="replace").split("\n") if is_text else []
+        picture = f"/{self._desk.repo}/raw/{found[0]}/{quote(found[1])}" if self._shelf.picture(*found) else ""
+        shown = {"at": found[0], "path": found[1], "lines": lines, "picture": picture}
+        return html(draw("file.html.j2", self._backdrop(request), **shown))
 
-    def html(self, text: str) -> Markup:
-        return Markup(to_html(text, self.around))  # the result of the cleaner is safe HTML
+    def _folder(self, request: Request, path: str) -> Response:
+        found = self._found(path)
+        names = self._desk.history.repo.list(*found) if found else ()
+        if found is None or not names:
+            return self._missing(request, "folder")
+        return html(draw("folder.html.j2", self._backdrop(request), at=found[0], path=found[1], names=names))
 
-    def account(self, login: str) -> Account:
-        return self.world.accounts.get(login) or Account(id=0, login="ghost", role=Role.NONE)
+    def _raw(self, request: Request, sha: str, path: str) -> Response:
+        """Pictures alone: nothing else of a repository is handed to a browser as it is."""
+        stored = self._shelf.picture(sha, unquote(path))
+        if stored is None:
+            return guard.words(404, "There is no such picture.")
+        kept = {"Content-Type": f"image/{stored[0]}", "Cache-Control": "private, max-age=86400, immutable"}
+        return Response(200, stored[1], {**guard.HEADERS, **kept})
 
-    def label(self, login: str) -> str:
-        account = self.account(login)
-        if account.is_bot:
-            return "bot"
-        return "author" if login == self.thread.author else ROLE_WORDS.get(account.role, "")
+    def _asset(self, request: Request, name: str) -> Response:
+        if name not in ASSETS:
+            return guard.words(404, "There is no such file.")
+        return Response(200, asset(name).encode(), {**guard.HEADERS, "Content-Type": f"{ASSETS[name]}; charset=utf-8"})
 
-    def hue(self, login: str) -> int:
-        return hashlib.sha256(login.encode()).digest()[0] * 360 // 256
+    def _changes(self, request: Request) -> Response:
+        """A number that grows whenever a page would look different."""
+        return as_json(200, {"changes": self._desk.changes})
 
-    def people(self) -> list[str]:
-        return list(dict.fromkeys(entry.login for entry in self.entries()))
+    def _say(self, request: Request, number: str) -> Response:
+        if int(number) not in {thread.number for thread, _ in self._desk.world.pulls()}:
+            return self._missing(request, f"pull request #{number}")
+        by_script = "application/json" in request.headers.get("accept", "")
+        page = f"/{self._desk.repo}/pull/{number}"
+        given: dict[str, str] = {}
+        try:
+            given = forms.fields(request)
+            said = self._post(forms.read(given, self._desk.people), int(number))
+        except Unposted as error:
+            if by_script:
+                return as_json(422, {"why": str(error)})
+            trouble = {"why": str(error), "body": given.get("body", ""), "login": given.get("as", "")}
+            return html(pull_page(self._backdrop(request), int(number), trouble=trouble), 422)
+        return as_json(201, {"said": said}) if by_script else elsewhere(f"{page}#said-{said}")
 
-    def verdicts(self) -> dict[str, str]:
-        """Each reviewer's last word."""
-        decided = [r for r in self.world.reviews_of(self.thread.number) if r.state != "COMMENTED"]
-        return {review.author: review.state for review in decided}
+    def _post(self, posted: Posted, number: int) -> int:
+        token = self._desk.world.token(posted.login, SCOPES)
+        return forms.post(posted, number, self._desk.api_path, token, self._desk.carry_out)
 
-    def statuses(self) -> list[Status]:
-        """The latest one a context, whichever commit it stands at."""
-        shas = {self.part.first, *(sha for push in self.part.pushes for sha in (push.before, push.after))}
-        latest = {status.context: status for status in self.world.statuses if status.sha in shas}
-        return list(latest.values())
-
-    def changes(self, commit: Commit) -> list[FileChange]:
-        parent = next(iter(self.history.repo.parents(commit.sha)), None)
-        return self.history.files(parent, commit.sha) if parent else []
-
-
-def diff_lines(patch: str) -> list[DiffLine]:
-    """The lines of a patch with their numbers before and after, up to a limit."""
-    found, old, new = [], 0, 0
-    for line in patch.split("\n")[:MOST_DIFF_LINES]:
-        hunk = HUNK.match(line)
-        if hunk:
-            old, new = int(hunk[1]), int(hunk[2])
-            found.append(DiffLine("hunk", "", "", line))
-        elif line.startswith("+"):
-            found.append(DiffLine("add", "", str(new), line[1:]))
-            new += 1
-        elif line.startswith("-"):
-            found.append(DiffLine("del", str(old), "", line[1:]))
-            old += 1
-        elif not line.startswith("\\"):
-            found.append(DiffLine("same", str(old), str(new), line[1:]))
-            old, new = old + 1, new + 1
-    if patch.count("\n") >= MOST_DIFF_LINES:
-        found.append(DiffLine("hunk", "", "", f"… {patch.count(chr(10)) + 1 - MOST_DIFF_LINES} more lines"))
-    return found
-
-
-@lru_cache(maxsize=1)
-def _environment() -> Environment:
-    loader = FileSystemLoader(templates_dir() / "page")
-    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    made.globals["diff_lines"] = diff_lines
-    made.filters["day"] = lambda at: at[:10]
-    made.filters["clock"] = lambda at: at[11:19]
-    return made
-
-
-def page_of_pull(world: World, history: History, number: int) -> str:
-    thread = world.threads[number]
-    assert thread.pull is not None, "an issue has no page"
-    base = history.merge_base(f"refs/heads/{thread.pull.base_ref}", thread.pull.head)
-    commits = history.commits(base, thread.pull.head)
-    around = Around(world, history, frozenset(commit.sha for commit in commits))
-    scene = Scene(world, history, thread, thread.pull, around, commits)
-    return _environment().get_template("conversation.html.j2").render(scene=scene, thread=thread, part=thread.pull)
+    def _choose_theme(self, request: Request) -> Response:
+        try:
+            given = forms.fields(request)
+        except Unposted as error:
+            return guard.words(422, str(error))
+        theme, back = given.get("theme", ""), given.get("back", "")
+        if theme not in get_args(Theme):
+            return guard.words(422, "A page is auto, light or dark.")
+        place = back if re.fullmatch(rf"/(?:{self._repo}(?:/[\w./+-]*)?)?", back) else "/"
+        cookie = f"{THEME_COOKIE}={theme}; Path=/; Max-Age={A_YEAR_S}; SameSite=Strict; HttpOnly"
+        return elsewhere(place, **{"Set-Cookie": cookie})
 
 
 def render_page(hub: Hub, number: int) -> str:
-    """The page of a pull request as it stands now."""
-    return page_of_pull(hub.world, hub.history, number)
+    """The page of a pull request as it stands now, to be kept: it loads nothing and asks nobody."""
+    return pull_page(Backdrop(world=hub.world, shelf=Shelf(hub.history)), number)

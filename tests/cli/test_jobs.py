@@ -192,3 +192,39 @@ def test_an_event_that_is_ignored_costs_next_to_nothing(tmp_path: Path) -> None:
         if seconds[-1] < 1.0:
             break
     assert min(seconds) < 1.0
+
+
+# The kill switch
+
+
+def untouched(tmp_path: Path) -> dict[str, str]:
+    """An environment in which everything else is wrong: whoever read on would complain."""
+    return {"GITHUB_OUTPUT": str(tmp_path / "output"), "GITHUB_EVENT_PATH": "/nowhere", "GITHUB_REPOSITORY": "?"}
+
+
+ZONES: dict[str, tuple[str, ...]] = {
+    "decide": ("decide",),
+    "measure": ("measure", "--order", "o", "--repository", ".", "--out", "x", "--scratch", "y"),
+    "publish": ("publish", "--campaign", "c1"),
+    "push": ("push", "--campaign", "c1"),
+    "reconcile": ("reconcile",),
+}
+
+
+@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("value", ["false", "", "True", "1", "true "])
+def test_switched_off_nothing_is_read_and_nothing_is_done(zone: str, value: str, tmp_path: Path) -> None:
+    given = untouched(tmp_path) | {"KERNELWRIGHT_ENABLED": value}
+    done = CliRunner().invoke(cli, list(ZONES[zone]), env=given, catch_exceptions=False, standalone_mode=False)
+    assert done.return_value == 0
+    report = json.loads(done.stdout)
+    assert (report["decision"], report["reason_code"], report["next"]) == ("refused", "disabled", "none")
+    assert "KERNELWRIGHT_ENABLED" in report["detail"]
+    assert (tmp_path / "output").read_text().startswith("decision=refused\nreason_code=disabled\n")
+
+
+@pytest.mark.parametrize("value", ["true", None])
+def test_switched_on_or_not_switched_at_all_a_zone_goes_on(value: str | None, tmp_path: Path) -> None:
+    given = {**untouched(tmp_path), "KERNELWRIGHT_ENABLED": value}
+    with pytest.raises(UserError, match="GITHUB_REPOSITORY"):
+        CliRunner().invoke(cli, ["decide"], env=given, catch_exceptions=False, standalone_mode=False)

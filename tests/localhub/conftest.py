@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from bot.localhub.server import Hub
+from tests.openapi.recording import judged, recorder
+
+__all__ = ["judged", "recorder"]
 
 BOT = "kernelwright[bot]"
 

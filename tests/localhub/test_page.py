@@ -12,7 +12,8 @@ import pytest
 
 from bot.forge.client import open_forge
 from bot.localhub import browser
-from bot.localhub.page import diff_lines, render_page, screenshot
+from bot.localhub.diffs import diff_lines
+from bot.localhub.page import render_page, screenshot
 from bot.localhub.server import Hub
 from tests.localhub.conftest import BOT
 
@@ -195,7 +196,7 @@ def test_it_fits_a_phone_and_follows_the_colours_of_the_reader(hub: Hub) -> None
     page = render_page(hub, 1)
     assert 'name="viewport"' in page
     assert "@media (max-width: 480px)" in page
-    assert "@media (prefers-color-scheme: dark)" in page
+    assert "color-scheme: light dark" in page
 
 
 def test_the_numbers_of_a_diff() -> None:

@@ -1,0 +1,147 @@
+"""Workflow and action files as values. Every plain value is text, as YAML's own guesses would make `on` a truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+import yaml
+
+from bot.errors import CorruptRecord
+from bot.git.repo import Repo
+
+FOLDER = ".github/workflows"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    id: str
+    name: str
+    condition: str | None
+    uses: str
+    run: str
+    given: Mapping[str, str]
+    """`with:`."""
+    env: Mapping[str, str]
+    may_fail: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    id: str
+    needs: tuple[str, ...]
+    condition: str | None
+    permissions: Mapping[str, str]
+    outputs: Mapping[str, str]
+    matrix: str
+    uses: str
+    given: Mapping[str, str]
+    environment: str
+    runs_on: str
+    group: str
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    path: str
+    name: str
+    triggers: Mapping[str, Any]
+    permissions: Mapping[str, str]
+    jobs: tuple[JobSpec, ...]
+    outputs: Mapping[str, str]
+    """Of a workflow that others call."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompositeAction:
+    defaults: Mapping[str, str]
+    outputs: Mapping[str, str]
+    steps: tuple[Step, ...]
+
+
+def _parsed(text: str, path: str) -> dict[str, Any]:
+    try:
+        found = yaml.load(text, Loader=yaml.BaseLoader)
+    except yaml.YAMLError as error:
+        raise CorruptRecord(f"{path} is not YAML: {error}") from error
+    if not isinstance(found, dict):
+        raise CorruptRecord(f"{path} is no workflow and no action")
+    return found
+
+
+def _listed(value: Any) -> tuple[str, ...]:
+    return tuple(value) if isinstance(value, list) else (value,) if value else ()
+
+
+def _table(value: Any) -> dict[str, Any]:
+    """A table; `on: push` and `on: [push]` are tables of nothing."""
+    return value if isinstance(value, dict) else {key: {} for key in _listed(value)}
+
+
+def _steps(found: list[dict[str, Any]]) -> tuple[Step, ...]:
+    return tuple(
+        Step(
+            id=step.get("id", ""),
+            name=step.get("name") or step.get("uses") or "run",
+            condition=step.get("if"),
+            uses=step.get("uses", ""),
+            run=step.get("run", ""),
+            given=_table(step.get("with")),
+            env=_table(step.get("env")),
+            may_fail=step.get("continue-on-error") == "true",
+        )
+        for step in found
+    )
+
+
+def _job(name: str, found: dict[str, Any], permissions: Mapping[str, str]) -> JobSpec:
+    environment = found.get("environment", "")
+    return JobSpec(
+        id=name,
+        needs=_listed(found.get("needs")),
+        condition=found.get("if"),
+        permissions=_table(found["permissions"]) if "permissions" in found else permissions,
+        outputs=_table(found.get("outputs")),
+        matrix=_table(found.get("strategy")).get("matrix", ""),
+        uses=found.get("uses", ""),
+        given=_table(found.get("with")),
+        environment=environment.get("name", "") if isinstance(environment, dict) else environment,
+        runs_on=str(found.get("runs-on", "")),
+        group=_table(found.get("concurrency")).get("group", ""),
+        steps=_steps(found.get("steps", [])),
+    )
+
+
+def read_workflow(text: str, path: str) -> Workflow:
+    found = _parsed(text, path)
+    triggers, permissions = _table(found.get("on")), _table(found.get("permissions"))
+    called = _table(_table(triggers.get("workflow_call")).get("outputs"))
+    return Workflow(
+        path=path,
+        name=found.get("name", path),
+        triggers=triggers,
+        permissions=permissions,
+        jobs=tuple(_job(name, job, permissions) for name, job in found.get("jobs", {}).items()),
+        outputs={name: told["value"] for name, told in called.items()},
+    )
+
+
+def read_action(text: str, path: str) -> CompositeAction:
+    found = _parsed(text, path)
+    return CompositeAction(
+        defaults={name: _table(told).get("default", "") for name, told in _table(found.get("inputs")).items()},
+        outputs={name: told["value"] for name, told in _table(found.get("outputs")).items()},
+        steps=_steps(_table(found.get("runs")).get("steps", [])),
+    )
+
+
+def workflows_at(repo: Repo, commit: str) -> dict[str, Workflow]:
+    """The workflow files of one commit, by path."""
+    found = {}
+    for path in repo.list(commit, FOLDER):
+        if PurePosixPath(path).suffix in (".yml", ".yaml"):
+            found[path] = read_workflow((repo.read(commit, path) or b"").decode(), path)
+    return found

@@ -1,0 +1,334 @@
+"""`kernelwright optimize` on a checkout: what is said and where, what stays and what goes, going on after a stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from bot.campaign.machine import fold
+from bot.cli import local_desk
+from bot.cli.local import optimize
+from bot.cli.show import show
+from bot.errors import BotError, UserError
+from bot.ledger.journal import JournalFile, Segment
+from bot.model.campaign import Campaign, Outcome, Stage
+from bot.model.facts import CampaignRequested, Fact, RoundOpened, VariantJudged
+from bot.model.reasons import ReasonCode
+from bot.zones.intake import SEGMENT
+from tests.cli import counter
+from tests.fakes.tty import Terminal
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "templates" / "sample"
+KERNEL = "rms_norm"
+OP = f"src/sample_kernels/ops/{KERNEL}.py"
+MOVED = "# fake: traffic {}\n"
+DOCS = (ROOT / "docs" / "terminal.md").read_text(encoding="utf-8")
+COUNTER = [sys.executable, "-m", "tests.cli.counter"]
+
+
+@dataclass(frozen=True)
+class Checkout:
+    root: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.root / "optimization" / KERNEL
+
+    def git(self, *words: str) -> str:
+        config = ["-c", "user.name=dana", "-c", "user.email=dana@example.org"]
+        return subprocess.run(
+            ["git", *config, *words], cwd=self.root, check=True, capture_output=True, text=True
+        ).stdout
+
+    def idea(self, name: str, traffic: float | str) -> list[str]:
+        """Words that have a version of the kernel tried which moves so many times its bytes; v0 moves twice."""
+        text = (self.root / OP).read_text(encoding="utf-8")
+        path = self.root.parent / f"{name}.py"
+        path.write_text(text + MOVED.format(traffic) + f"# {name}\n", encoding="utf-8")
+        return ["--try", str(path)]
+
+    def facts(self) -> tuple[Fact, ...]:
+        return JournalFile(self.folder / "journal.jsonl").facts()
+
+    def campaign(self) -> Campaign:
+        first = next(fact for fact in self.facts() if isinstance(fact, CampaignRequested))
+        return fold(Campaign(id=first.campaign), self.facts())
+
+    def left(self) -> set[str]:
+        """Folders of work under way that are still there."""
+        return {name for name in ("scratch", "segments") if (self.folder / name).exists()}
+
+    def run(self, *words: str) -> Result:
+        """In this process; nobody sits at a terminal."""
+        return CliRunner().invoke(optimize, [KERNEL, "--repo", str(self.root), *words], standalone_mode=False)
+
+    def environment(self, **more: str) -> dict[str, str]:
+        keep = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+        return {**keep, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", **more}
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """The sample library, committed; its kernel moves twice the bytes it has to."""
+    checkout = Checkout(tmp_path_factory.mktemp("sample") / "library")
+    shutil.copytree(SAMPLE, checkout.root, ignore=shutil.ignore_patterns("__pycache__", ".*_cache"))
+    op = checkout.root / OP
+    op.write_text(op.read_text(encoding="utf-8") + MOVED.format(2.0), encoding="utf-8")
+    checkout.git("init", "--quiet", "--initial-branch=main")
+    checkout.git("add", ".")
+    checkout.git("commit", "--quiet", "-m", "Sample")
+    return checkout
+
+
+@pytest.fixture
+def here(sample: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
+    """A checkout of one's own, and a bench that answers at once."""
+    shutil.copytree(sample.root, tmp_path / "library", symlinks=True)
+    opener, workshop = counter.stand_in()
+    monkeypatch.setattr(local_desk, "opener_for", opener)
+    monkeypatch.setattr(local_desk, "Workshop", workshop)
+    return Checkout(tmp_path / "library")
+
+
+def two(here: Checkout) -> list[str]:
+    return [*here.idea("worse", 2.5), *here.idea("better", 1.2), "--max-variants", "2"]
+
+
+def test_plain_lines_where_nobody_watches(here: Checkout) -> None:
+    head = here.git("rev-parse", "HEAD")
+    done = here.run("--yes", *two(here))
+    assert done.return_value == 0, done.output
+    assert "\x1b" not in done.output
+    assert done.stderr.splitlines()[0] == "rms_norm: profiling the untouched kernel"
+    assert re.search(r"v1 rejected, .*\(estimated\): ", done.stderr)
+    assert re.search(r"v2 accepted, .*x \(estimated\)", done.stderr)
+    assert re.search(r"\* v2 +\S+x \(estimated\) +best +", done.stdout)
+    assert "12 passed in 2.00s" in done.stdout
+    assert "rms_norm: committed (pushed)" in done.stdout
+    campaign = here.campaign()
+    assert here.git("rev-parse", f"optimize/{campaign.id}").strip() == campaign.pushed
+    assert f"git merge optimize/{campaign.id}" in done.stderr
+    # Nothing of the work is left behind, and the tree is as it was.
+    assert here.left() == set()
+    assert here.git("status", "--porcelain") == ""
+    assert here.git("rev-parse", "HEAD") == head
+    assert {"journal.jsonl", "README.md", "report.md"} <= {path.name for path in here.folder.iterdir()}
+
+
+def test_quiet_says_questions_and_the_result_alone(here: Checkout) -> None:
+    done = here.run("--yes", "--quiet", *two(here))
+    assert done.stderr == ""
+    heads = [line for line in done.stdout.splitlines() if line.startswith("rms_norm: ")]
+    assert heads == [
+        "rms_norm: waiting for your word on the profile",
+        "rms_norm: waiting for your word on the winner",
+        "rms_norm: waiting for your final word",
+        "rms_norm: committed (pushed)",
+    ]
+
+
+def documented() -> dict[str, set[str]]:
+    """Event -> its own keys, as docs/terminal.md lists them; the empty name has those that all share."""
+    rows = re.findall(r"^\| `?([a-z_]*|every line)`? \| (.*?) \|", DOCS, re.M)
+    return {name.replace("every line", ""): set(re.findall(r"`(\w+)`", keys)) for name, keys in rows if "`" in keys}
+
+
+def test_json_lines_have_the_keys_that_are_documented(here: Checkout) -> None:
+    done = here.run("--yes", "--json", *two(here))
+    assert done.stderr == ""
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    known = documented()
+    for line in told:
+        assert set(line) == known[""] | known[line["event"]], line["event"]
+        assert line["schema"] == 1
+        assert line["kernel"] == KERNEL
+    events = [line["event"] for line in told]
+    assert events[:3] == ["stage", "profiled", "stage"]
+    assert events.count("variant_judged") == 2
+    assert [line["checkpoint"] for line in told if line["event"] == "checkpoint"] == ["profile", "winner", "final"]
+    assert [line["approved"] for line in told if line["event"] == "answered"] == [True] * 3
+    result = told[-1]
+    assert (result["event"], result["outcome"], result["reason_code"]) == ("result", "pushed", "pushed")
+    assert result["evidence"] == "static"
+    assert result["speedup"] > 1.1
+    assert (result["score_low"], result["winner"]) == (None, "v2")
+    assert set(events) | {"order_failed", "interrupted"} == set(known) - {""}
+
+
+def test_without_a_terminal_a_question_stops_it_and_yes_goes_on(here: Checkout) -> None:
+    stopped = here.run(*two(here))
+    assert isinstance(stopped.exception, UserError)
+    assert stopped.exception.reason is ReasonCode.AWAITING_APPROVAL
+    assert "--yes" in stopped.exception.hint
+    first = here.campaign()
+    assert first.stage is Stage.AWAIT_PROFILE
+    done = here.run("--yes", *two(here))
+    assert done.return_value == 0
+    assert f"going on with {first.id}: 0 of 2 variants judged so far" in done.stderr
+    assert here.campaign().id == first.id
+
+
+def test_a_head_that_moved_meanwhile_is_said(here: Checkout) -> None:
+    here.run(*two(here))
+    pinned = here.git("rev-parse", "--short=7", "HEAD").strip()
+    here.git("commit", "--quiet", "--allow-empty", "-m", "More")
+    done = here.run()
+    now = here.git("rev-parse", "--short=7", "HEAD").strip()
+    assert f"it is about {pinned}, and HEAD is now {now}; --fresh begins anew" in done.stderr
+    assert here.campaign().pull is not None and here.campaign().pull.head_sha.startswith(pinned)  # type: ignore[union-attr]
+
+
+def test_fresh_moves_an_unfinished_campaign_aside(here: Checkout) -> None:
+    here.run(*two(here))
+    first = here.campaign().id
+    time.sleep(1.1)  # a campaign is named after the second it began in
+    here.run("--fresh")
+    assert here.campaign().id != first
+    assert (here.folder.with_name(f"{KERNEL}.{first}") / "journal.jsonl").is_file()
+    shown = CliRunner().invoke(show, [first, "--repo", str(here.root)], standalone_mode=False)
+    assert "waiting for your word on the profile" in shown.output
+
+
+def test_what_a_killed_command_had_heard_is_not_measured_again(here: Checkout) -> None:
+    """Killed between segment and journal, with half a tree exported."""
+    words = two(here)
+    here.run(*words)
+    whole = here.run("--yes", *words)
+    assert whole.return_value == 0
+    journal = here.folder / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    at = next(i for i, line in enumerate(lines) if '"variant_judged"' in line)
+    facts, order = here.facts(), "x"
+    mine = [fact for fact in facts[: at + 1] if isinstance(fact, local_desk.MEASURING_FACTS)]
+    order = next(fact.order for fact in mine if isinstance(fact, VariantJudged))
+    segment = Segment(here.folder / "segments" / order / SEGMENT)
+    segment.path.parent.mkdir(parents=True)
+    for fact in (fact for fact in mine if fact.order == order):
+        segment.append(fact, "2026-01-02T03:04:05Z")
+    journal.write_text("".join(lines[: at - 1]))  # the last two facts reached the segment alone
+    half = here.folder / "scratch" / "tree"
+    half.mkdir(parents=True)
+    (half / "nothing.py").write_text("")
+    again = here.run("--yes", *words)
+    assert again.return_value == 0, again.output
+    assert [fact.number for fact in here.facts() if isinstance(fact, VariantJudged)] == [1, 2]
+    assert here.campaign().ignored == ()
+    assert here.left() == set()
+
+
+def test_a_kernel_that_is_almost_one_is_offered(here: Checkout) -> None:
+    found = CliRunner().invoke(optimize, ["rms-nrm", "--repo", str(here.root)], standalone_mode=False)
+    assert isinstance(found.exception, BotError)
+    assert found.exception.hint == "did you mean rms_norm?"
+    assert not (here.root / "optimization").exists()
+
+
+# Real processes
+
+
+@pytest.fixture
+def terminals() -> Iterator[list[Terminal]]:
+    opened: list[Terminal] = []
+    yield opened
+    for terminal in opened:
+        terminal.close()
+
+
+def workers_of(pid: int) -> list[str]:
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    return found.stdout.split()
+
+
+def test_an_interrupted_search_goes_on_where_it_was(here: Checkout) -> None:
+    """A real SIGINT to a real process, in the middle of its second round."""
+    words = [*COUNTER, KERNEL, "--repo", str(here.root), "--yes", *two(here)]
+    first = subprocess.Popen(
+        words, env=here.environment(FAKE_SLOW="# better"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    journal = JournalFile(here.folder / "journal.jsonl").path
+    end = time.monotonic() + 60
+    while not (journal.exists() and journal.read_text().count('"round_opened"') == 2 and workers_of(first.pid)):
+        assert time.monotonic() < end and first.poll() is None, first.communicate()
+        time.sleep(0.05)
+    workers = workers_of(first.pid)
+    first.send_signal(signal.SIGINT)
+    _, err = first.communicate(timeout=30)
+    assert first.returncode == 130
+    assert "stopped by you while trying variants; all before is kept; v2 will be measured again" in err
+    assert not any(Path("/proc", pid).exists() for pid in workers)
+    assert "scratch" not in here.left()
+    assert [fact.number for fact in here.facts() if isinstance(fact, VariantJudged)] == [1]
+    go_on = re.search(r"^  go on:  (.*)$", err, re.M)
+    assert go_on is not None
+    typed = shlex.split(go_on[1])
+    assert typed[:7] == ["kernelwright", "optimize", KERNEL, "--repo", str(here.root), "--max-variants", "2"]
+    assert (typed.count("--try"), typed[-1]) == (2, "--yes")
+    second = subprocess.run(
+        [*COUNTER, *typed[2:]], env=here.environment(), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert second.returncode == 0, second.stderr
+    assert "1 of 2 variants judged so far" in second.stderr
+    assert [fact.number for fact in here.facts() if isinstance(fact, VariantJudged)] == [1, 2]
+    assert [fact.variant.number for fact in here.facts() if isinstance(fact, RoundOpened)] == [1, 2]
+    assert here.campaign().outcome is Outcome.PUSHED
+    assert here.left() == set()
+
+
+def test_a_person_at_a_terminal(here: Checkout, terminals: list[Terminal]) -> None:
+    words = [*COUNTER, KERNEL, *two(here)]
+    terminal = Terminal(words, here.root, here.environment(FAKE_SLOW="# better"), columns=90, height=30)
+    terminals.append(terminal)
+    prompt = "approve | reject [reason] | quit:"
+    terminal.until(lambda sheet: prompt in sheet.text)
+    terminal.type("aprove")
+    terminal.until(lambda sheet: "type one of: approve | reject [reason] | quit" in sheet.text)
+    terminal.type("approve")
+    live = terminal.until(lambda sheet: "1 worker process, " in sheet.text)
+    assert re.search(r"^rms_norm · optimizing · round 2 of at most 2  \d", live.text, re.M)
+    assert re.search(r"^compiling, checking and comparing it \(", live.text, re.M)
+    assert re.search(r"^v2: .*\n  because: ", live.text, re.M)
+    assert re.search(r"^  v1 .* rejected ", live.text, re.M)
+    assert re.search(r"^  v2 +measuring ", live.text, re.M)
+    assert re.search(r"^1 worker process, \d", live.text, re.M)
+    assert live.hidden
+    terminal.interrupt()
+    assert terminal.end() == 130
+    sheet = terminal.sheet
+    assert not sheet.hidden, "the cursor is given back"
+    assert sheet.clipped == 0
+    assert "round 2 of at most 2" not in sheet.text, "the picture is taken away"
+    assert prompt in sheet.text, "what was said stays"
+    assert "go on:  kernelwright optimize rms_norm --" in sheet.text
+
+
+def test_the_questions_after_a_search(here: Checkout, terminals: list[Terminal]) -> None:
+    environment = here.environment(NO_COLOR="1")
+    terminal = Terminal([*COUNTER, KERNEL, *two(here)], here.root, environment, columns=90)
+    terminals.append(terminal)
+    terminal.until(lambda sheet: sheet.text.endswith("quit:"))
+    terminal.type("approve")
+    terminal.until(lambda sheet: "show vN" in sheet.text)
+    terminal.type("show v1")
+    terminal.until(lambda sheet: "+# worse" in sheet.text and sheet.text.endswith("quit:"))
+    terminal.type("approve v1")
+    terminal.until(lambda sheet: "accepted: v2" in sheet.text and sheet.text.endswith("quit:"))
+    terminal.type("quit")
+    assert terminal.end() == 130
+    assert "stopped by you while waiting for your word on the winner" in terminal.sheet.text
+    assert not re.search(r"\x1b\[[\d;]+m", terminal.raw), "NO_COLOR is heeded"
+    assert here.campaign().stage is Stage.AWAIT_WINNER
+    assert here.run("--yes").return_value == 0
