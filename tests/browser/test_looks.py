@@ -101,17 +101,22 @@ def test_everything_can_be_read(reader: NewReader, busy: tuple[Hub, str], look: 
     assert (page == "rgb(14, 18, 24)") is (look == "dark")
 
 
+def becomes(one: Reader, colour: str) -> None:
+    """The page is on its way when a button was pressed: this waits for it."""
+    painted = "colour => document.body && getComputedStyle(document.body).backgroundColor === colour"
+    one.page.wait_for_function(painted, arg=colour, timeout=10_000)
+
+
 def test_the_switch_overrules_the_system_and_is_remembered(reader: NewReader, busy: tuple[Hub, str]) -> None:
     one = reader(look="light").goes_to(busy[1])
     one.writes("a draft").presses("Dark")
-    background = "getComputedStyle(document.body).backgroundColor"
-    assert one.page.evaluate(background) == "rgb(14, 18, 24)"
+    becomes(one, "rgb(14, 18, 24)")
     assert one.page.url == busy[1], "one stays where one was"
     assert one.page.get_by_label("Comment, in Markdown").input_value() == "a draft"
     one.goes_to(busy[0].server_url)
-    assert one.page.evaluate(background) == "rgb(14, 18, 24)"
+    becomes(one, "rgb(14, 18, 24)")
     one.presses("Auto")
-    assert one.page.evaluate(background) == "rgb(246, 247, 249)"
+    becomes(one, "rgb(246, 247, 249)")
 
 
 @pytest.mark.parametrize("path", ["", "/files", "/commits"])
