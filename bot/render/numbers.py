@@ -95,7 +95,8 @@ def memory(value: Score) -> str:
     """A word on memory, where it changed. Bytes are counted, not modelled."""
     if value.memory is None or abs(value.memory - 1) < MEMORY_SHOWN:
         return ""
-    return f", {ratio(value.memory)} less memory" if value.memory > 1 else f", {ratio(1 / value.memory)} more memory"
+    change = 100 * (1 / value.memory - 1)
+    return f", with {percent(abs(change))} {'more' if change > 0 else 'less'} memory"
 
 
 def _interval(value: Score, noise_percent: float | None) -> str:

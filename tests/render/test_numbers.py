@@ -116,8 +116,8 @@ def test_a_measured_score_shows_its_interval_and_the_noise() -> None:
 
 def test_speed_is_told_apart_from_a_score_that_weighs_memory() -> None:
     balanced = score(1.31, evidence=Evidence.STATIC).model_copy(update={"speed": 1.42, "memory": 1.2})
-    assert numbers.score(balanced) == "1.42x (estimated), 1.20x less memory"
-    assert numbers.score(balanced.model_copy(update={"memory": 0.8})) == "1.42x (estimated), 1.25x more memory"
+    assert numbers.score(balanced) == "1.42x (estimated), with 17 % less memory"
+    assert numbers.score(balanced.model_copy(update={"memory": 0.8})) == "1.42x (estimated), with 25 % more memory"
 
 
 @pytest.mark.parametrize(

@@ -116,4 +116,4 @@ def test_memory_is_said_of_a_variant_that_was_taken_without_another_word() -> No
     heavy = played.verdict.score.model_copy(update={"memory": 0.5})
     verdict = played.verdict.model_copy(update={"score": heavy})
     shown = terminal.table(a.searched(rounds=(played.model_copy(update={"verdict": verdict}),)))
-    assert "       2.00x more memory" in shown
+    assert "       with 100 % more memory" in shown
