@@ -37,7 +37,8 @@ def is_there(number: int) -> bool:
 def test_whoever_stops_us_stops_what_it_started(tmp_path: Path) -> None:
     path = script(tmp_path, f"sleep 60 & echo $! > {tmp_path}/child; wait\n")
     code = (
-        "import os; from pathlib import Path; from bot.localhub.shell import run_script\n"
+        "import os, signal; from pathlib import Path; from bot.localhub.shell import run_script\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # who runs us in the background may ignore it
         f"run_script(Path({str(path)!r}), Path('.'), dict(os.environ))"
     )
     us = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL, start_new_session=True)
