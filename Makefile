@@ -12,16 +12,19 @@ KERNELWRIGHT := $(if $(READY),$(VENV)/bin/kernelwright,$(PY) -m bot)
 UV     := uv==0.13.8
 # what was said to this make is not for a make that a test or the demo starts
 ALONE  := env $(addprefix -u ,MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES ARGS MARKS KERNEL PY PYTHON HEAVY TORCH_INDEX)
-MARKS  ?= not gpu and not browser and not long and not full
+# two workers, and no threads of torch beside them: on two cores they would wait for each other
+PAIR   = OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist loadfile
+MARKS  ?= not gpu and not browser and not judge and not long and not full
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo play screenshots test test-browser test-long test-full storm lint browser gpu-test lock clean
+.PHONY: help demo play screenshots test test-browser test-judge test-long test-full storm lint browser gpu-test lock clean
 
 help:
 	@echo "make demo      play one comment to one commit on an embedded GitHub; no account, no GPU (KERNEL=softmax, ARGS=...)"
 	@echo "make play      the same by hand: serves the page, and the bot answers what you write there, until Ctrl-C"
 	@echo "make test      the tests, but those that need a GPU or a browser (ARGS='-k journal', MARKS=...)"
+	@echo "make test-judge  every cheat and honest rewrite, and forty wrong kernels, before the judge: two minutes; make test hears a share"
 	@echo "make test-long  what takes minutes: the demo with every kernel, a kill in the middle of a real round, all shapes of the suites"
 	@echo "make test-full  every wrong kernel the mutator makes, held before the judge: about twenty minutes"
 	@echo "make storm     people, kills, lost answers and moved heads, seed by seed (SEEDS=5000, or SEED=17 to see one again)"
@@ -44,12 +47,16 @@ play: $(READY)
 
 screenshots: $(READY)
 	@$(ALONE) $(PY) -m tests.browser.screenshots docs/images $(ARGS)
+	@$(ALONE) $(PY) -m tests.browser.terminal docs/images
 
 test: $(READY)
-	@$(ALONE) $(PY) -m pytest -n 2 --dist loadfile -m "$(MARKS)" $(ARGS)
+	@$(ALONE) $(PAIR) -m "$(MARKS)" $(ARGS)
 
 test-browser: $(READY)
 	@$(ALONE) $(PY) -m pytest -m browser $(ARGS)
+
+test-judge: $(READY)
+	@$(ALONE) $(PAIR) -m judge $(ARGS)
 
 test-long: $(READY)
 	@$(ALONE) $(PY) -m pytest -m long $(ARGS)
@@ -97,5 +104,5 @@ lock:
 	@echo "constraints/base.txt: $$(grep -c '^[a-z].*==' constraints/base.txt) packages"
 
 clean:
-	rm -rf $(VENV) build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist demo-output play-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

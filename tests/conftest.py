@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests import order
+from tests import examples, order
 
 GOLDEN = Path(__file__).parent / "golden"
 collect_ignore = ["cheats", "honest"]
 """Whole op files, heard by tests/suites: none is a test of ours, whatever it is called."""
+
+
+examples.register()  # before pytest loads the profile it was asked for
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -94,21 +95,44 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a statement stands: in a function, or where the type checker alone reads."""
+
+    inner: bool = False
+    typing: bool = False
+
+
+def _below(node: ast.AST, place: Place) -> Iterator[tuple[ast.AST, Place]]:
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        yield from ((child, replace(place, typing=True)) for child in node.body)
+        yield from ((child, place) for child in node.orelse)
+        return
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        place = replace(place, inner=True)
+    yield from ((child, place) for child in ast.iter_child_nodes(node))
+
+
+@cache
+def naming(path: Path) -> tuple[tuple[ast.AST, Place], ...]:
+    """What may import something, with its place. Expressions are looked through only where one of them imports."""
+    tree, found = parsed(path), []
+    in_expressions = "import_module" in path.read_text(encoding="utf-8")
+    waiting: list[tuple[ast.AST, Place]] = [(tree, Place())]
+    while waiting:
+        node, place = waiting.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom | ast.Call):
+            found.append((node, place))
+        if in_expressions or not isinstance(node, ast.expr):
+            waiting.extend(_below(node, place))
+    return tuple(found)
+
+
 @cache
 def imported(path: Path, module: str, *, inner: bool = True, typing: bool = True) -> frozenset[str]:
     """What a file imports; `inner`: inside functions too, `typing`: for the type checker alone too."""
-    found: set[str] = set()
-    waiting: list[ast.AST] = [parsed(path)]
-    while waiting:
-        node = waiting.pop()
-        if not inner and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            continue
-        if not typing and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            waiting.extend(node.orelse)
-            continue
-        found |= set(named_by(node, module, path.name == "__init__.py"))
-        waiting.extend(ast.iter_child_nodes(node))
-    return frozenset(found)
+    asked = [node for node, place in naming(path) if (inner or not place.inner) and (typing or not place.typing)]
+    return frozenset(name for node in asked for name in named_by(node, module, path.name == "__init__.py"))
 
 
 def resolved(name: str, known: Mapping[str, Path]) -> str | None:

@@ -74,7 +74,7 @@ def test_only_browser_installs_a_system_package() -> None:
 
 @needs_make
 def test_tests_need_neither_gpu_nor_browser() -> None:
-    assert '-m "not gpu and not browser and not long and not full"' in make("--dry-run", "test").stdout
+    assert '-m "not gpu and not browser and not judge and not long and not full"' in make("--dry-run", "test").stdout
     assert '-m "not gpu"' in make("--dry-run", "test", "MARKS=not gpu").stdout
 
 
@@ -132,6 +132,7 @@ def test_ci_ends_with_the_tests() -> None:
     last = script.rstrip().splitlines()[-1]
     assert last.startswith("make test ")
     assert "every_check" in script, "what takes many minutes is asked for by name"
+    assert "make test-judge" in script, "make test hears a share of the suites alone"
     assert "make lint" in script
     assert "make browser" in script
     assert subprocess.run(["bash", "-n", str(ROOT / ".ci" / "run")]).returncode == 0

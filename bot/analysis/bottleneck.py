@@ -1,93 +1,83 @@
-"""Why a kernel is slow: where the model says its time goes, told as evidence -> inference -> action."""
+"""Why a kernel is slow: by the GPU's own counters where there are any, else where the model says its time goes.
+
+Each conclusion is told as evidence -> inference -> action. Without counters the whole of it is a heuristic and says so.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from bot.analysis.estimate import LaunchCost, case_costs, estimate_survey, programs_of, timed
-from bot.analysis.occupancy import occupancy
-from bot.analysis.roofline import roof_percent
+from bot.analysis import clues, symptoms
+from bot.analysis.clues import SPILLS_HURT, Spent, spent_on
+from bot.analysis.estimate import timed
+from bot.analysis.roofline import case_roofs, roof_percent
+from bot.analysis.strategies import STRATEGIES, UNHIDDEN, plan
+from bot.analysis.tiers import tier_of
 from bot.hardware.catalog import Datasheet
 from bot.model.diagnosis import Bottleneck, Clue, Diagnosis
-from bot.model.measurement import Case, CaseResult, Launch, Measurement, Suite, Survey
+from bot.model.measurement import Evidence as Kind
+from bot.model.measurement import Measurement, Suite, Survey
+from bot.model.profiling import Counters, KernelCounters, Timeline
+from bot.model.variant import SourceFile
 
-SPILLS_HURT = 0.15
-"""Share of the time; below it something else is the story."""
 DOMINATES = 0.6
 """A class is named when it takes this share (T-02, T-03); otherwise the kernel is balanced."""
-WASTEFUL = 1.25
-"""Traffic factor from which an intermediate result is suspected in memory."""
-NARROW_BITS = 32
-WORTH_SAYING = 0.01
-
-LATE = ("scale_in_kernel", "cache_hints")
-STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
-    Bottleneck.MEMORY: (
-        *("launch_parameters", "drop_zero_fill", "tile_rows", "walk_rows", "pipeline_rows"),
-        *(*LATE, "more_programs", "block_size"),
-    ),
-    Bottleneck.RESOURCE: (
-        *("launch_parameters", "walk_rows", "tile_rows", "pipeline_rows", "more_programs"),
-        *("drop_zero_fill", "block_size", *LATE),
-    ),
-    **dict.fromkeys(
-        (Bottleneck.COMPUTE, Bottleneck.BALANCED, Bottleneck.LAUNCH),
-        (
-            *("launch_parameters", "pipeline_rows", "more_programs", "drop_zero_fill", "tile_rows"),
-            *("walk_rows", "block_size", *LATE),
-        ),
-    ),
-}
-"""What to try, in order. Launch numbers always come first (T-20): they are cheap to try and easy to read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """One launch of one case, and where its time goes."""
-
-    case: Case
-    launch: Launch
-    cost: LaunchCost
+GPU_IDLE, GPU_BUSY = 0.3, 0.6
+"""Share of a pass that the GPU works: below the first the host comes first, above the second the kernels do (T-07)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
     memory: float
+    excess: float
+    """The part of `memory` that is traffic beyond the least."""
     waiting: float
     issue: float
     spills: float
     fixed: float
 
+    def named(self) -> dict[str, float]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
     def largest(self) -> tuple[str, float]:
-        named = {name: getattr(self, name) for name in ("memory", "waiting", "issue", "spills", "fixed")}
-        name = max(named, key=lambda key: named[key])
-        return name, named[name]
+        parts = {name: share for name, share in self.named().items() if name != "excess"}
+        name = max(parts, key=lambda key: parts[key])
+        return name, parts[name]
 
 
-def _spent(baseline: Measurement, suite: Suite, sheet: Datasheet) -> tuple[Spent, ...]:
-    cases = {case.id: case for case in suite.cases}
-    found = []
-    for result in baseline.cases:
-        case = cases.get(result.case)
-        if case is None:
-            continue
-        costs = case_costs(result.launches, result.minimum_bytes * result.traffic_factor, case, sheet) or ()
-        found += [Spent(case, launch, cost) for launch, cost in zip(result.launches, costs, strict=False)]
-    return tuple(found)
+def _slowness(baseline: Measurement, spent: Sequence[Spent]) -> dict[str, float]:
+    """How much longer each case took by the clock than by the model; 1 where no clock read it."""
+    modelled: dict[str, float] = {}
+    for one in spent:
+        modelled[one.case.id] = modelled.get(one.case.id, 0.0) + one.cost.total
+    timed_us = {case.case: case.timing.median_us for case in baseline.cases if case.timing is not None}
+    return {case: timed_us.get(case, us) / us for case, us in modelled.items()}
 
 
-def _shares(spent: Sequence[Spent]) -> Shares | None:
+def _parts(one: Spent, slowness: float) -> dict[str, float]:
+    """Shares of one launch. Bytes take what they take; what a clock found beyond that goes to the other parts."""
+    total = one.cost.total * slowness
+    memory = min(1.0, one.cost.memory / total)
+    others = {part: getattr(one.cost, part) for part in UNHIDDEN}
+    others["fixed"] = max(0.0, one.cost.total - one.cost.memory - math.fsum(others.values()))
+    whole = math.fsum(others.values())
+    left = 1 - memory
+    return {"memory": memory} | {part: left * us / whole if whole else 0.0 for part, us in others.items()}
+
+
+def _shares(spent: Sequence[Spent], baseline: Measurement) -> Shares | None:
     """Mean over the launches, each weighing the same: the longest case must not speak for all."""
     if not spent:
         return None
-
-    def mean(part: str) -> float:
-        return math.fsum(getattr(one.cost, part) / one.cost.total for one in spent) / len(spent)
-
-    parts = {part: mean(part) for part in ("memory", "waiting", "issue", "spills")}
-    return Shares(**parts, fixed=max(0.0, 1 - math.fsum(parts.values())))
+    slowness = _slowness(baseline, spent)
+    factors = {case.case: case.traffic_factor for case in baseline.cases}
+    found = [_parts(one, slowness[one.case.id]) for one in spent]
+    beyond = [max(0.0, 1 - 1 / factors[one.case.id]) if factors.get(one.case.id) else 0.0 for one in spent]
+    excess = math.fsum(parts["memory"] * more for parts, more in zip(found, beyond, strict=True))
+    means = {name: math.fsum(parts[name] for parts in found) / len(found) for name in found[0]}
+    return Shares(**means, excess=excess / len(found))
 
 
 def _class(shares: Shares) -> Bottleneck:
@@ -96,110 +86,10 @@ def _class(shares: Shares) -> Bottleneck:
     if shares.memory >= DOMINATES:
         return Bottleneck.MEMORY
     if shares.fixed + shares.waiting >= DOMINATES:
-        return Bottleneck.LAUNCH
+        return Bottleneck.LAUNCH if shares.fixed >= shares.waiting else Bottleneck.LATENCY
     if shares.issue >= DOMINATES:
         return Bottleneck.COMPUTE
     return Bottleneck.BALANCED
-
-
-def _worst(spent: Sequence[Spent]) -> tuple[Spent, ...]:
-    """For each kernel the case in which least of its time is memory traffic."""
-    worst: dict[str, Spent] = {}
-    for one in spent:
-        known = worst.get(one.launch.kernel)
-        if known is None or one.cost.memory / one.cost.total < known.cost.memory / known.cost.total:
-            worst[one.launch.kernel] = one
-    return tuple(worst.values())
-
-
-def _spill_clue(one: Spent, sheet: Datasheet) -> Clue | None:
-    resources = one.launch.resources
-    if resources is None or resources.spill_bytes <= 0:
-        return None
-    return Clue(
-        evidence=f"{one.launch.kernel}: {resources.spill_bytes} B of spills a thread"
-        f" with {resources.registers} registers on {one.case.id}",
-        inference="each thread holds more values than it has registers and keeps the rest in memory",
-        action="more warps a program, a smaller block, or tiles of the row",
-    )
-
-
-def _occupancy_clue(one: Spent, sheet: Datasheet) -> Clue | None:
-    fit = occupancy(one.launch, sheet)
-    processors = int(sheet.number("multiprocessors") or 1)
-    beside = min(fit.programs, -(-programs_of(one.launch) // processors))
-    warps = beside * one.launch.num_warps
-    lost = (one.cost.waiting + one.cost.issue) / one.cost.total
-    if fit.most_warps is None or lost < SPILLS_HURT:
-        return None
-    reason = "the grid has no more" if beside < fit.programs else f"{fit.limit} keep out more"
-    return Clue(
-        evidence=f"{one.launch.kernel}: {warps} of {fit.most_warps} warps busy on a multiprocessor"
-        f" ({beside} x {one.launch.num_warps}, {reason}) on {one.case.id}",
-        inference=f"an estimated {lost:.0%} of its time is latency and instructions that no neighbour hides",
-        action="more programs side by side, or more warps a program",
-    )
-
-
-def _width_clue(one: Spent, sheet: Datasheet) -> Clue | None:
-    bits = one.launch.resources.load_bits if one.launch.resources else 0
-    if not 0 < bits <= NARROW_BITS:
-        return None
-    return Clue(
-        evidence=f"{one.launch.kernel}: the widest load is {bits} bits on {one.case.id}",
-        inference="an access could carry 128: neighbours do not lie in one thread, or rows are unaligned",
-        action="at least 128 bits of neighbouring elements a thread",
-    )
-
-
-def _traffic_clues(baseline: Measurement) -> list[Clue]:
-    worst = max(baseline.cases, key=lambda case: case.traffic_factor, default=None)
-    if worst is None or worst.traffic_factor < WASTEFUL:
-        return []
-    return [
-        Clue(
-            evidence=f"{worst.case} moves {worst.traffic_factor:.2f} times the bytes of its inputs and outputs",
-            inference="an intermediate result goes through memory",
-            action="reduce it inside the kernel, or do not write it",
-        )
-    ]
-
-
-def _survey_clues(baseline: Measurement, suite: Suite, sheet: Datasheet, surveys: Sequence[Survey]) -> list[Clue]:
-    """The warps that promise most, by kernel. Other blocks are left out: nobody knows yet if they are right."""
-    facts, cases = {r.case: r for r in baseline.cases}, {c.id: c for c in suite.cases}
-    best: dict[str, tuple[float, Survey]] = {}
-    for survey in surveys:
-        result = facts.get(survey.case)
-        if result is None or result.timing is None or survey.case not in cases or not _same_block(survey, result):
-            continue
-        us = estimate_survey(survey, result, cases[survey.case], sheet)
-        if us is not None:
-            kernel, gain = survey.setting.kernel, result.timing.median_us / us - 1
-            best[kernel] = max(best.get(kernel, (WORTH_SAYING, survey)), (gain, survey), key=lambda pair: pair[0])
-    return [
-        Clue(
-            evidence=f"{kernel}: {_setting(survey)} is estimated {gain:.0%} faster on {survey.case}",
-            inference="the launch numbers are not the best for this shape",
-            action="launch numbers that follow the shape",
-        )
-        for kernel, (gain, survey) in best.items()
-        if gain > WORTH_SAYING
-    ]
-
-
-def _same_block(survey: Survey, result: CaseResult) -> bool:
-    constants = {(name, int(value)) for name, value in survey.setting.constants}
-    recorded = [dict(launch.constants) for launch in result.launches if launch.kernel == survey.setting.kernel]
-    return all(all(found.get(name) == str(value) for name, value in constants) for found in recorded)
-
-
-def _setting(survey: Survey) -> str:
-    setting = survey.setting
-    numbers = [f"{name} {value}" for name, value in setting.constants]
-    numbers += [f"{setting.num_warps} warps"] * (setting.num_warps is not None)
-    numbers += [f"{setting.num_stages} stages"] * (setting.num_stages is not None)
-    return ", ".join(numbers)
 
 
 SAYS = {
@@ -211,31 +101,137 @@ SAYS = {
 }
 
 
-def diagnose(baseline: Measurement, suite: Suite, sheet: Datasheet, surveys: Sequence[Survey]) -> Diagnosis:
-    """The class of the bottleneck with its evidence. Without a profiler it is a heuristic and says so."""
-    told = timed(baseline, suite)
-    spent = _spent(baseline, suite, sheet)
-    shares = _shares(spent)
-    if shares is None:
-        return Diagnosis(
-            bottleneck=Bottleneck.BALANCED,
-            confidence="heuristic",
-            sentence="No launch could be modelled, so nothing is said about where the time goes.",
-            strategies=STRATEGIES[Bottleneck.BALANCED],
+def _of_timelines(timelines: Sequence[Timeline]) -> list[Clue]:
+    found = []
+    for one in timelines:
+        busy = one.busy_us / one.wall_us
+        if one.waits:
+            times = "once" if one.waits == 1 else f"{one.waits} times"
+            found.append(Clue(
+                evidence=f"{one.case}: the host waits for the GPU {times} a pass",
+                inference="nothing is queued while it waits",
+                action="no value of the GPU on the host's path",
+                confidence="high", basis="timeline",
+            ))  # fmt: skip
+        if busy < GPU_BUSY:
+            found.append(Clue(
+                evidence=f"{one.case}: the GPU works {one.busy_us:.1f} us of {one.wall_us:.1f} us a pass ({busy:.0%}),"
+                f" {one.gap_us:.1f} us of the rest between its kernels",
+                inference="the host does not hand out work as fast as it is done",
+                action="fewer launches a pass, less Python around them",
+                confidence="high" if busy < GPU_IDLE else "medium", basis="timeline",
+            ))  # fmt: skip
+    return found
+
+
+def _host_bound(timelines: Sequence[Timeline]) -> bool:
+    return bool(timelines) and all(one.busy_us < GPU_IDLE * one.wall_us for one in timelines)
+
+
+def _profiled(counters: Counters | None) -> tuple[KernelCounters, float] | None:
+    read = counters is not None and counters.status == "read"
+    return symptoms.dominant(counters.kernels) if counters is not None and read else None
+
+
+def _of_counters(kernel: KernelCounters, share: float) -> str:
+    reading = symptoms.Reading(kernel)
+    compute, memory = reading.get("compute"), reading.get("memory")
+    told = f"{kernel.kernel} takes {share:.0%} of the profiled time; memory at {memory:.0f} % and compute at"
+    told += f" {compute:.0f} % of their peaks (Nsight Compute)"
+    waits = symptoms.stalls(kernel, 1)
+    return told + (f"; most warps wait for {symptoms.WAITS[waits[0][0]]}" if waits else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Everything a diagnosis may rest on beside the measurement of the untouched kernel."""
+
+    surveys: Sequence[Survey] = ()
+    sources: Sequence[SourceFile] = ()
+    kernel: str = ""
+    counters: Counters | None = None
+    timelines: Sequence[Timeline] = ()
+
+
+def _clues(
+    baseline: Measurement, suite: Suite, sheet: Datasheet, spent: Sequence[Spent], known: Evidence
+) -> list[Clue]:
+    """The GPU's own word first, then what the compiler and the interpreter say, then the model's."""
+    counted = known.counters.kernels if known.counters is not None and known.counters.status == "read" else ()
+    of_counters = [clue for kernel in _once(counted) for clue in symptoms.symptoms(kernel)]
+    facts = [*clues.of_launches(spent, sheet), *clues.of_traffic(baseline), *clues.of_launch_counts(baseline)]
+    return [*of_counters, *_of_timelines(known.timelines), *facts, *_surveyed(baseline, suite, sheet, known)]
+
+
+def _surveyed(baseline: Measurement, suite: Suite, sheet: Datasheet, known: Evidence) -> list[Clue]:
+    return clues.of_surveys(baseline, suite, sheet, known.surveys)
+
+
+def _once(counted: Sequence[KernelCounters]) -> list[KernelCounters]:
+    """The longest launch of each kernel."""
+    longest: dict[str, KernelCounters] = {}
+    for one in counted:
+        best = longest.get(one.kernel)
+        time = symptoms.Reading(one).get("time") or 0.0
+        if best is None or time > (symptoms.Reading(best).get("time") or 0.0):
+            longest[one.kernel] = one
+    return list(longest.values())
+
+
+def _impossible(baseline: Measurement) -> list[Clue]:
+    """A share of the roof that cannot be is said, with its code, and never shown as one."""
+    return [
+        Clue(
+            evidence=f"{roof.case}: {roof.detail} ({roof.reason})",
+            inference="a count, a time or a ceiling is wrong",
+            action="nothing about its share of the roof is concluded",
+            confidence="high",
+            basis="counted",
         )
-    kind, (name, share) = _class(shares), shares.largest()
+        for roof in case_roofs(baseline)
+        if roof.reason is not None
+    ]
+
+
+def diagnose(
+    baseline: Measurement,
+    suite: Suite,
+    sheet: Datasheet,
+    surveys: Sequence[Survey] = (),
+    known: Evidence | None = None,
+) -> Diagnosis:
+    """The class of the bottleneck with its evidence, what to try, and how near each case is to its roof."""
+    known = known or Evidence(surveys=surveys)
+    told, measured = timed(baseline, suite), baseline.runner.evidence is Kind.MEASURED
+    spent = spent_on(baseline, suite, sheet)
+    shares = _shares(spent, baseline)
+    profiled = _profiled(known.counters)
+    classified = symptoms.classified(profiled[0]) if profiled else None
     roof = roof_percent(told, suite, {case.id for case in suite.cases})
+    if profiled and classified:
+        kind, certainty = classified
+        sentence = _of_counters(*profiled)
+    elif shares is not None:
+        kind, certainty = _class(shares), "low"
+        name, share = shares.largest()
+        timed_by = "measured time, as estimated," if measured else "estimated time"
+        sentence = f"{share:.0%} of the {timed_by} goes into {SAYS[name]}"
+    else:
+        kind, certainty = Bottleneck.BALANCED, "low"
+        sentence = "No launch could be modelled, so nothing is said about where the time goes"
+    if _host_bound(known.timelines):
+        kind, certainty = Bottleneck.HOST, "high"
+        sentence += "; and the GPU waits for the host in every case of the timeline"
     at_roof = f"; it stands at {roof:.0f} % of the {sheet.gpu}'s roof" if roof is not None else ""
-    clues = [clue for one in _worst(spent) for look in LOOKS if (clue := look(one, sheet)) is not None]
-    clues += _traffic_clues(baseline) + _survey_clues(told, suite, sheet, surveys)
     return Diagnosis(
         bottleneck=kind,
-        confidence="heuristic",
-        sentence=f"{share:.0%} of the estimated time goes into {SAYS[name]}{at_roof}.",
-        clues=tuple(clues),
+        confidence="measured" if classified else "heuristic",
+        certainty=certainty,
+        sentence=f"{sentence}{at_roof}.",
+        clues=(*_impossible(told), *_clues(baseline, suite, sheet, spent, known)),
         strategies=STRATEGIES[kind],
         roof_percent=roof,
+        plan=plan(kind, shares.named() if shares is not None else None),
+        tier=tier_of(known.kernel, known.sources),
+        roofs=case_roofs(told),
     )
-
-
-LOOKS = (_spill_clue, _occupancy_clue, _width_clue)

@@ -144,7 +144,10 @@ def _total(launches: tuple[Launch, ...], facts: CaseResult, case: Case, sheet: D
 
 
 def estimate_case(facts: CaseResult, case: Case, sheet: Datasheet) -> float | None:
-    """Microseconds of one case, estimated; None when the facts do not allow it."""
+    """Microseconds of one case, estimated; None when the facts do not allow it. The backward pass of a loss may launch
+    nothing where its gradient is 1, and is counted as what a launch takes at least."""
+    if case.grad == "one" and not facts.launches:
+        return START_US
     return _total(facts.launches, facts, case, sheet)
 
 

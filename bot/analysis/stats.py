@@ -11,23 +11,13 @@ from bot.analysis.measured import CaseReading, block_timed, is_paired, over_all,
 from bot.analysis.paired import Estimate
 from bot.analysis.roofline import roof_percent
 from bot.model.commands import Goal, Scope
+from bot.model.grouping import Group, primary_groups
 from bot.model.measurement import Case, CaseResult, Measurement, Suite
 from bot.model.verdict import CaseScore, Score
 
 
 class Incomparable(ValueError):
     """Two measurements that may not meet in one ratio; the text says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """The cases of one shape and type that a goal is judged on, taken together as one step."""
-
-    cases: tuple[Case, ...]
-
-    @property
-    def weight(self) -> float:
-        return self.cases[0].weight
 
 
 def geometric_mean(values: Sequence[float], weights: Sequence[float] | None = None) -> float:
@@ -39,23 +29,6 @@ def geometric_mean(values: Sequence[float], weights: Sequence[float] | None = No
     if not total > 0:
         raise Incomparable("the weights of the cases add up to nothing")
     return math.exp(math.fsum(w * math.log(v) for v, w in zip(values, weights, strict=True)) / total)
-
-
-def _shape(case: Case) -> tuple[object, ...]:
-    return (case.shape, case.dtype)
-
-
-def primary_groups(suite: Suite, scope: Scope) -> tuple[Group, ...]:
-    """What is judged (C-06): the one pass of a narrow scope, else `full`, else forward and backward summed."""
-    if scope is not Scope.GENERAL:
-        return tuple(Group((case,)) for case in suite.cases if case.direction == scope.value)
-    full = tuple(Group((case,)) for case in suite.cases if case.direction == "full")
-    if full:
-        return full
-    by_shape: dict[tuple[object, ...], list[Case]] = {}
-    for case in suite.cases:
-        by_shape.setdefault(_shape(case), []).append(case)
-    return tuple(Group(tuple(cases)) for cases in by_shape.values())
 
 
 def primary_cases(suite: Suite, scope: Scope) -> frozenset[str]:

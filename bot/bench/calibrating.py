@@ -20,7 +20,6 @@ from bot.bench.planted import Size
 from bot.bench.suitcase import pack
 from bot.errors import OperatorError
 from bot.model.measurement import Fault
-from bot.model.variant import SourceFile
 from bot.worker.contract import Argument, Call, Plan, PlanRequest, Shape
 from bot.worker.contract.gpu import GpuAnswer, GpuRequest
 from bot.worker.contract.timing import (
@@ -118,10 +117,7 @@ class Calibrating:
         request_folder = self._cells.scratch / f"{name}-request"
         request_folder.mkdir()
         where = places(self._cells, name, self._cells.scratch / "tree" / "src", request_folder)
-        files = tuple(
-            SourceFile(path=path, text=(self._cells.scratch / "tree" / path).read_text(encoding="utf-8"))
-            for path in self._site.files
-        )
+        files = overlay.base_files(self._cells.scratch / "tree", self._site)
         subject = overlay.subject(self._site, files, self._cells.sandbox.path_of(where.source))
         request = GpuRequest("gpu", subject, (), calls, (("x", "signal"),), brief=True)
         answer = run_cell(self._cells, where, request, GpuAnswer, Limits(500, 24 * 2**30), {})

@@ -31,9 +31,10 @@ from bot.worker.contract import (
     render,
 )
 from bot.worker.contract.gpu import GpuAnswer, GpuRequest
+from bot.worker.contract.looking import LookAnswer, LookRequest
 
 INSIDE = "/cell"
-A = TypeVar("A", CheckAnswer, CompileAnswer, GpuAnswer)
+A = TypeVar("A", CheckAnswer, CompileAnswer, GpuAnswer, LookAnswer)
 KINDS = get_args(Fault.model_fields["kind"].annotation)
 
 
@@ -49,6 +50,14 @@ class Cells:
     """Shown to the workers that need one."""
     nursery: Nursery | None = None
     """Where workers are forked from; without one, each starts afresh."""
+
+
+@dataclass(frozen=True)
+class Around:
+    """A program that starts the worker and watches it, such as a profiler."""
+
+    argv: tuple[str, ...]
+    mounts: tuple[Mount, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -113,7 +122,9 @@ def _died(ended: Ended) -> Fault:
     return Fault(kind="crashed", detail=clip(f"exit code {ended.code}: {last}"))
 
 
-def _start_afresh(cells: Cells, where: Places, limits: Limits, extra: dict[str, str], gpu: Gpu | None) -> Ended:
+def start_afresh(
+    cells: Cells, where: Places, limits: Limits, extra: dict[str, str], gpu: Gpu | None, around: Around | None = None
+) -> Ended:
     sandbox = cells.sandbox
     home = "/tmp" if sandbox.is_strong else str(where.home)
     suitcase = Mount(cells.suitcase, f"{INSIDE}/suitcase")
@@ -125,8 +136,10 @@ def _start_afresh(cells: Cells, where: Places, limits: Limits, extra: dict[str, 
         limits.memory_bytes,
         on_gpu=gpu is not None,
     )
+    if around is not None:
+        argv = [*around.argv, *argv]
     variables = environment(home, {**extra, **(gpu.environment if gpu is not None else {})})
-    mounts = (*_libraries(cells.python), suitcase, *where.mounts)
+    mounts = (*_libraries(cells.python), suitcase, *where.mounts, *(around.mounts if around is not None else ()))
     argv = confined(sandbox, argv, mounts, variables, home, gpu.nodes if gpu is not None else ())
     return run_process(argv, environment=variables, directory=where.home, limits=limits)
 
@@ -134,21 +147,27 @@ def _start_afresh(cells: Cells, where: Places, limits: Limits, extra: dict[str, 
 def run_cell(
     cells: Cells,
     where: Places,
-    request: CheckRequest | CompileRequest | GpuRequest,
+    request: CheckRequest | CompileRequest | GpuRequest | LookRequest,
     kind: type[A],
     limits: Limits,
     extra: dict[str, str],
 ) -> A | Fault:
     """Carry out one request. Whatever the variant does in there, the result is an answer or a fault."""
     (where.request.host / REQUEST).write_text(render(request), encoding="utf-8")
-    if cells.nursery is not None and not isinstance(request, GpuRequest):
+    on_gpu = isinstance(request, GpuRequest | LookRequest)
+    if cells.nursery is not None and not on_gpu:
         variables = environment(str(where.home), extra)
         request_folder, answer_folder = where.request.host, where.answer.host
         ended = cells.nursery.run(
             request_folder, answer_folder, environment=variables, directory=where.home, limits=limits
         )
     else:
-        ended = _start_afresh(cells, where, limits, extra, cells.gpu if isinstance(request, GpuRequest) else None)
+        ended = start_afresh(cells, where, limits, extra, cells.gpu if on_gpu else None)
+    return answered(where, ended, kind, limits)
+
+
+def answered(where: Places, ended: Ended, kind: type[A], limits: Limits) -> A | Fault:
+    """What a worker that has ended left behind."""
     if (fault := _stopped(ended, limits)) is not None:
         return fault
     try:

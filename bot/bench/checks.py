@@ -53,11 +53,14 @@ class Checker:
         self._cells, self._site, self._arch = cells, site, arch
         self._judge, self._plan, self._inputs, self._limits = judge, plan, inputs, limits
         self._prepared = False
+        self.work: dict[str, tuple[int, int]] = {}
+        """Operations of each scored case, and those in matrix products, once the judge has counted them."""
         self.baseline: Checked | None = None
 
     def _wait_for_inputs(self) -> None:
         if not self._prepared:
-            self._judge.receive(Prepared)
+            prepared = self._judge.receive(Prepared)
+            self.work = {case: (every, products) for case, every, products in prepared.work}
             self._prepared = True
 
     def _compute(self, laid: Laid, where: Places) -> CheckAnswer | Fault:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 
 from bot.bench.gpu import Gpu, find_gpus
 from bot.bench.measure import Bench, open_static_bench
@@ -32,10 +33,4 @@ def gpu_of(choice: EvidenceChoice, find: Callable[[], tuple[Gpu, ...]] = find_gp
 
 
 def opener_for(gpu: Gpu | None) -> Callable[..., Bench]:
-    if gpu is None:
-        return open_static_bench
-
-    def open_bench(*arguments: object, **options: object) -> Bench:
-        return open_measured_bench(*arguments, gpu=gpu, **options)  # type: ignore[arg-type]
-
-    return open_bench
+    return open_static_bench if gpu is None else partial(open_measured_bench, gpu=gpu)

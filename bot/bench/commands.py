@@ -55,14 +55,22 @@ def _summary(ended: Ended, deadline_s: float) -> str:
 
 
 def run_command(
-    argv: Sequence[str], cwd: Path, env: Mapping[str, str], deadline_s: float, *, sandbox: Sandbox | None = None
+    argv: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    deadline_s: float,
+    *,
+    sandbox: Sandbox | None = None,
+    devices: tuple[Path, ...] = (),
 ) -> CommandRun:
-    """To its end or to its deadline. `env` is all it gets beside a private home; it may write below `cwd` alone."""
+    """To its end or to its deadline. `env` and these devices are all it gets beside a private home; it may write below
+    `cwd` alone."""
     home = Path(tempfile.mkdtemp(prefix="kernelwright-home-"))
     try:
         variables = _environment(home, env)
         fence = sandbox or find_sandbox()
-        confined = overlooking(fence, list(argv), (Path(cwd).absolute(), home), variables, Path(cwd).absolute())
+        folder = Path(cwd).absolute()
+        confined = overlooking(fence, list(argv), (folder, home), variables, folder, devices)
         limits = Limits(deadline_s, MEMORY_BYTES, PROCESSES, OUTPUT_BYTES)
         try:
             ended = run_process(confined, environment=variables, directory=Path(cwd), limits=limits)

@@ -17,6 +17,9 @@ from bot.model.variant import SourceFile
 from bot.worker.contract import Binary, Call, Caught, CompileAnswer, CompileRequest, Override, Subject
 
 PASSPORTS = ("sm_80", "sm_90", "sm_100", "gfx942")
+"""Of each variant."""
+ALL_PASSPORTS = ("sm_80", "sm_90", "sm_100", "sm_120", "gfx942", "gfx950")
+"""Of a kernel that is profiled by itself."""
 BUDGET_S = 10.0
 """A candidate that compiles longer is killed: 16384 columns on one warp take 26 s and 32768 take 196 s, for a
 hopeless kernel."""
@@ -35,7 +38,7 @@ def request(
     arch: str,
     calls: tuple[Call, ...],
     *,
-    passports: bool = False,
+    passports: tuple[str, ...] = (),
     settings: tuple[Setting, ...] = (),
     budget_s: float = BUDGET_S,
 ) -> CompileRequest:
@@ -44,7 +47,7 @@ def request(
         subject=subject,
         arch=arch,
         calls=calls,
-        passports=PASSPORTS if passports else (),
+        passports=passports,
         overrides=tuple(Override(s.kernel, s.num_warps, s.num_stages, s.constants) for s in settings),
         budget_s=budget_s,
         processes=processes(),

@@ -24,10 +24,15 @@ def _argv(command: tuple[str, ...], *, python: str, test: str = "") -> tuple[str
 
 
 def _run(
-    command: tuple[str, ...], tree: Path, environment: dict[str, str], deadline: float, **words: str
+    command: tuple[str, ...],
+    tree: Path,
+    environment: dict[str, str],
+    deadline: float,
+    devices: tuple[Path, ...] = (),
+    **words: str,
 ) -> CommandRun:
     """The run as the target describes the command: where this machine keeps its Python is nobody's business."""
-    run = run_command(_argv(command, **words), tree, environment, deadline)
+    run = run_command(_argv(command, **words), tree, environment, deadline, devices=devices)
     return run.model_copy(update={"argv": _argv(command, **{**words, "python": "python"})})
 
 
@@ -78,12 +83,12 @@ def _style(tree: Path, site: KernelSite, files: tuple[SourceFile, ...], python: 
     return (first, *mends, _run(site.style_command, tree, environment, STYLE_DEADLINE, python=python))
 
 
-def _tests(tree: Path, site: KernelSite, python: str) -> tuple[CommandRun, ...]:
+def _tests(tree: Path, site: KernelSite, python: str, devices: tuple[Path, ...]) -> tuple[CommandRun, ...]:
     runs = []
     there = (test for test in site.dependent_tests if (tree / test).is_file())
     for test in (site.test_file, *there):
         environment = dict(site.environment)
-        runs.append(_run(site.test_command, tree, environment, TEST_DEADLINE, python=python, test=test))
+        runs.append(_run(site.test_command, tree, environment, TEST_DEADLINE, devices, python=python, test=test))
         if not runs[-1].passed:
             break
     return tuple(runs)
@@ -100,10 +105,12 @@ def finish(
     scratch: Path,
     judging: tuple[RepoPath, ...] = (),
     judged_by: CommitSha | None = None,
+    devices: tuple[Path, ...] = (),
 ) -> Finalization:
     """Style first, for it may reformat the text; then every test on the text that would be committed.
 
-    The tests get a worktree of their own: whatever else the style check rewrote is not in it.
+    The tests get a worktree of their own: whatever else the style check rewrote is not in it. They alone see the GPU,
+    where there is one.
     """
     scratch.mkdir(parents=True, exist_ok=True)
     with repo.worktree(head, scratch / "style") as tree:
@@ -114,5 +121,5 @@ def finish(
     with repo.worktree(head, scratch / "tests") as tree:
         _judge(tree, repo, judging, judged_by)
         _write(tree, finished)
-        tests = _tests(tree, site, python)
+        tests = _tests(tree, site, python, devices)
     return Finalization(variant=number, tests=tests, style=style, files=finished)

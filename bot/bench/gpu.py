@@ -15,7 +15,7 @@ from bot.errors import OperatorError
 from bot.model.word import Word
 
 ASK_SECONDS = 20
-_QUERY = "uuid,name,driver_version,compute_cap,memory.total"
+_QUERY = "uuid,name,driver_version,compute_cap,memory.total,mig.mode.current"
 _CONTROL = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
 _MINOR = re.compile(r"^Device Minor:\s*(\d+)", re.MULTILINE)
 
@@ -52,10 +52,10 @@ def _nodes(uuid: str) -> tuple[Path, ...]:
 
 def parse(line: str) -> Gpu:
     """One line of nvidia-smi's table."""
-    uuid, name, driver, capability, memory = (part.strip() for part in line.split(","))
+    uuid, name, driver, capability, memory, *mig = (part.strip() for part in line.split(","))
     return Gpu(
         uuid=uuid,
-        name=name,
+        name=f"{name} MIG" if mig == ["Enabled"] else name,  # what runs there has a slice of it, not the GPU
         driver=driver,
         arch="sm_" + capability.replace(".", ""),
         memory_mib=int(memory),

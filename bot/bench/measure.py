@@ -30,6 +30,7 @@ from bot.bench.sandbox import Sandbox, find_sandbox
 from bot.bench.suitcase import pack
 from bot.bench.traffic import Shares, traffic_factor
 from bot.errors import OperatorError
+from bot.model.hardware import Learned
 from bot.model.measurement import (
     Case,
     CaseResult,
@@ -76,7 +77,7 @@ class Deadlines:
 
 
 def _shapes(cases: tuple[Case, ...]) -> tuple[Shape, ...]:
-    return tuple(Shape(case.id, case.direction, case.shape, case.dtype) for case in cases)
+    return tuple(Shape(case.id, case.direction, case.shape, case.dtype, case.grad) for case in cases)
 
 
 class StaticBench:
@@ -88,6 +89,10 @@ class StaticBench:
         self._tree, self._site, self._arch = tree, site, arch
         self._cells, self._deadlines = cells, deadlines
         self._numbers = itertools.count()
+        self.learned: tuple[Learned, ...] = ()
+        """What is known of the GPU beside the registry."""
+        self.passports: tuple[str, ...] = compile_pool.PASSPORTS
+        """The architectures that a measurement is compiled for besides, when passports are asked for."""
         self._base = overlay.base_files(tree, site)
         inputs = cells.scratch / "inputs"
         inputs.mkdir()
@@ -118,6 +123,7 @@ class StaticBench:
             torch=self._cells.python.torch,
             triton=self._cells.python.triton,
             sandbox=self._cells.sandbox.name,
+            learned=self.learned,
         )
 
     def close(self) -> None:
@@ -152,7 +158,7 @@ class StaticBench:
             overlay.subject(self._site, laid.files, self._cells.sandbox.path_of(where.source)),
             self._arch,
             tuple(case.call for case in self._plan.cases),
-            passports=passports,
+            passports=self.passports if passports else (),
             settings=settings,
             budget_s=self._budget_s(laid.files, settings),
         )
@@ -168,6 +174,8 @@ class StaticBench:
                 case=case.case,
                 launches=tuple(books.launch(caught) for caught in case.launches),
                 minimum_bytes=planned.minimum_bytes,
+                flops=self._checker.work.get(case.case, (0, 0))[0],
+                matrix_flops=self._checker.work.get(case.case, (0, 0))[1],
                 traffic_factor=traffic_factor(case, planned.minimum_bytes, shares),
                 memory_bytes=case.peak_bytes,
             )

@@ -70,7 +70,7 @@ def lay(tree: Path, site: KernelSite, files: tuple[SourceFile, ...], folder: Pat
 
 def subject(site: KernelSite, files: tuple[SourceFile, ...], root: str) -> Subject:
     proofs = tuple(Proof(below(site, file.path), digest_of(file)) for file in files)
-    return Subject(root, site.module, below(site, site.files[0]), proofs)
+    return Subject(root, site.module, below(site, site.files[0]), proofs, site.op)
 
 
 def base_files(tree: Path, site: KernelSite) -> tuple[SourceFile, ...]:

@@ -14,6 +14,7 @@ from bot.bench.gpu import ASK_SECONDS, Gpu, find_gpus
 from bot.bench.interpreter import TargetPython, look_at
 from bot.bench.sandbox import Sandbox, find_sandbox
 from bot.errors import OperatorError
+from bot.hardware.catalog import Device, faults, for_device, mixed
 from bot.model.health import Health, Probe, missing, not_checked, ok, warning
 
 ENOUGH_GIB = 20.0
@@ -174,6 +175,22 @@ def gpu_if_any(machine: Machine, python: str) -> Probe:
     return warning(found.name, found.found, "nothing, for estimates; to measure, use a machine with a GPU")
 
 
+def datasheet(machine: Machine, python: str) -> Probe:
+    name, wrong, found = "datasheet", faults(), machine.gpus()
+    if wrong:
+        return missing(name, wrong[0], "install kernelwright again: no number is used without its source")
+    if not found:
+        return not_checked(name, NO_GPU, ON_RUNNER)
+    several = mixed(Device(name=one.name) for one in found)
+    if several:
+        return warning(name, several, "keep one kind of GPU on a runner, or choose with CUDA_VISIBLE_DEVICES")
+    sheet = for_device(Device(name=found[0].name, arch=found[0].arch, memory_mib=found[0].memory_mib))
+    if not sheet.note:
+        return ok(name, sheet.gpu)
+    todo = "nothing: roofs are then those that the judge measures; docs/hardware.md says how a datasheet is added"
+    return warning(name, f"none for {found[0].name}: {sheet.note}", todo)
+
+
 def driver(machine: Machine, python: str) -> Probe:
     found = machine.gpus()
     if not found:
@@ -218,7 +235,7 @@ def counters(machine: Machine, python: str) -> Probe:
     if value == "0" or machine.is_admin():
         return ok(name, "this account may read the GPU's performance counters")
     todo = (
-        "nothing Kernelwright does needs them; for Nsight Compute put `options nvidia"
+        "a profile goes on without them; for Nsight Compute put `options nvidia"
         " NVreg_RestrictProfilingToAdminUsers=0` into /etc/modprobe.d/ and load the driver again"
     )
     return warning(name, "the driver keeps performance counters for administrators", todo)
@@ -236,6 +253,6 @@ Look = Callable[[Machine, str], Probe]
 EVERYWHERE: tuple[Look, ...] = (git, disk)
 HOSTED: tuple[Look, ...] = (drawing,)
 """What the jobs that publish need."""
-RUNNER: tuple[Look, ...] = (target, sandbox, gpu, driver, alone, clocks, counters)
+RUNNER: tuple[Look, ...] = (target, sandbox, gpu, datasheet, driver, alone, clocks, counters)
 """What a machine that measures needs."""
 ANYWHERE: tuple[Look, ...] = (*EVERYWHERE, *HOSTED, *(gpu_if_any if look is gpu else look for look in RUNNER))

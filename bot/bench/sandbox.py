@@ -64,6 +64,10 @@ def _environment(environment: Mapping[str, str]) -> list[str]:
     return [part for name, value in environment.items() for part in ("--setenv", name, value)]
 
 
+def _nodes(devices: tuple[Path, ...]) -> list[str]:
+    return [part for node in devices for part in ("--dev-bind", str(node), str(node))]
+
+
 def confined(
     sandbox: Sandbox,
     argv: list[str],
@@ -77,9 +81,8 @@ def confined(
     if not sandbox.is_strong:
         return argv
     binds = [part for mount in mounts for part in _bind(mount)]
-    nodes = [part for node in devices for part in ("--dev-bind", str(node), str(node))]
     # The driver looks its own settings up there.
-    nodes += ["--ro-bind-try", "/sys", "/sys"] if devices else []
+    nodes = [*_nodes(devices), *(["--ro-bind-try", "/sys", "/sys"] if devices else [])]
     return [
         sandbox.program,
         *_ISOLATED,
@@ -104,9 +107,15 @@ def confined(
 
 
 def overlooking(
-    sandbox: Sandbox, argv: list[str], writable: tuple[Path, ...], environment: Mapping[str, str], directory: Path
+    sandbox: Sandbox,
+    argv: list[str],
+    writable: tuple[Path, ...],
+    environment: Mapping[str, str],
+    directory: Path,
+    devices: tuple[Path, ...] = (),
 ) -> list[str]:
-    """argv that sees the whole machine read-only and may write these folders alone: for a repository's own commands."""
+    """argv that sees the whole machine read-only, but for these devices, and may write these folders alone: for a
+    repository's own commands."""
     if not sandbox.is_strong:
         return argv
     binds = [part for path in writable for part in ("--bind", str(path), str(path))]
@@ -122,6 +131,7 @@ def overlooking(
         "/proc",
         "--dev",
         "/dev",
+        *_nodes(devices),
         *binds,
         "--chdir",
         str(directory),

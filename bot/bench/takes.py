@@ -30,6 +30,8 @@ class Take:
     peak_bytes: int
     waits: int = 0
     """How often the host waits for a value of the GPU."""
+    kernels: int = 0
+    """How many of its launches are Triton's; what torch launches is played as well."""
 
 
 def _differs(tape: Tape, traced: tuple[Traced, ...]) -> str:
@@ -47,7 +49,7 @@ def _differs(tape: Tape, traced: tuple[Traced, ...]) -> str:
 
 
 def _take(recording: Recording, folder: Path) -> Take:
-    why, waits = recording.why_not, 0
+    why, waits, kernels = recording.why_not, 0, 0
     if not why:
         if Path(recording.folder).name != recording.folder or not recording.folder:
             raise ContractError("the name of a folder leaves its place")
@@ -55,8 +57,9 @@ def _take(recording: Recording, folder: Path) -> Take:
         if tape.case != recording.case:
             raise ContractError("a recording is of another case than it says")
         why, waits = _differs(tape, recording.traced), tape.waits
+        kernels = sum(isinstance(step, Kernel) for step in tape.steps)
     place = folder / recording.folder if not why else None
-    return Take(recording.case, place, why, recording.peak_bytes, waits)
+    return Take(recording.case, place, why, recording.peak_bytes, waits, kernels)
 
 
 class GpuChecker(Checker):

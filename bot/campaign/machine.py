@@ -106,17 +106,21 @@ def owed_in(campaign: Campaign, zone: Zone) -> tuple[Effect, ...]:
     return tuple(effect for effect in owed(campaign) if zone in effect.zones)
 
 
+def _after(campaign: Campaign, fact: Fact) -> Campaign:
+    try:
+        return TURNS[type(fact)](campaign, fact)
+    except Unfit as unfit:
+        return campaign.model_copy(update={"ignored": (*campaign.ignored, Ignored(fact=fact.kind, why=str(unfit)))})
+
+
 def advance(campaign: Campaign, fact: Fact) -> tuple[Campaign, tuple[Effect, ...]]:
     """Fold one fact in. A fact that does not fit is kept among `ignored` and changes nothing else."""
-    try:
-        after = TURNS[type(fact)](campaign, fact)
-    except Unfit as unfit:
-        after = campaign.model_copy(update={"ignored": (*campaign.ignored, Ignored(fact=fact.kind, why=str(unfit)))})
+    after = _after(campaign, fact)
     return after, owed(after)
 
 
 def fold(campaign: Campaign, facts: Iterable[Fact]) -> Campaign:
-    """A campaign is the fold of its facts."""
+    """A campaign is the fold of its facts. What each of them left owed on the way is not asked for."""
     for fact in facts:
-        campaign, _ = advance(campaign, fact)
+        campaign = _after(campaign, fact)
     return campaign

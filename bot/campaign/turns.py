@@ -282,7 +282,8 @@ def _retried(campaign: Campaign, fact: Retried) -> Campaign:
 def _cancelled(campaign: Campaign, fact: Cancelled) -> Campaign:
     _need(campaign.stage not in (Stage.NEW, *OVER), "there is nothing to cancel")
     _need(PushWinner.key not in campaign.requested, "the push has begun")
-    return _end(campaign, Outcome.CANCELLED, ReasonCode.CANCELLED_BY_USER, fact.detail)
+    ended = _end(campaign, Outcome.CANCELLED, ReasonCode.CANCELLED_BY_USER, fact.detail)
+    return _change(ended, cancelled_by=fact.actor)
 
 
 def _head_moved(campaign: Campaign, fact: HeadMoved) -> Campaign:

@@ -57,18 +57,25 @@ def words(inputs: Inputs) -> tuple[str, ...]:
             return tuple(inputs.zone.split("-"))
 
 
-def runner_of(campaign: str, inputs: Inputs, config: bytes | None) -> Labels:
-    """The labels of the machine for this campaign: its pool's, or those of the repository variable."""
-    cell = cell_of(campaign)
+def runner_of(pool: str, inputs: Inputs, config: bytes | None) -> Labels:
+    """The labels of the machine for this order: its pool's, or those of the repository variable.
+
+    Whatever was written in a comment, labels come from what the repository says.
+    """
     pools = read_config(config).sweep.pools
-    return pools.get(cell.pool, inputs.runner) if cell else inputs.runner
+    return next((labels for name, labels in pools.items() if name == pool), inputs.runner)
 
 
-def _add_output(name: str, value: object, path: Path | None) -> None:
+def taken_pool(output: str) -> str:
+    """The pool of the order that this job took, in the words of its `result` output."""
+    said = [line.removeprefix("result=") for line in output.splitlines() if line.startswith("result=")]
+    return str(json.loads(said[-1]).get("pool") or "") if said else ""
+
+
+def _add_output(name: str, value: object, path: Path) -> None:
     """One line of JSON, which no newline can leave."""
-    if path is not None:
-        with path.open("a", encoding="utf-8") as out:
-            out.write(f"{name}={json.dumps(value)}\n")
+    with path.open("a", encoding="utf-8") as out:
+        out.write(f"{name}={json.dumps(value)}\n")
 
 
 @click.command()
@@ -78,8 +85,9 @@ def action() -> int:
         return 0
     inputs = read_inputs(os.environ)
     done = cli.main(list(words(inputs)), prog_name="kernelwright", standalone_mode=False)
-    if inputs.zone == "take":
+    if inputs.zone == "take" and inputs.output_path is not None:
         config = inputs.workspace / CONFIG
-        labels = runner_of(str(inputs.campaign), inputs, config.read_bytes() if config.is_file() else None)
+        pool = taken_pool(inputs.output_path.read_text(encoding="utf-8"))
+        labels = runner_of(pool, inputs, config.read_bytes() if config.is_file() else None)
         _add_output("runner", labels, inputs.output_path)
     return done if isinstance(done, int) else 0

@@ -19,27 +19,29 @@ from typing import Any
 import click
 
 from bot.campaign.machine import fold
+from bot.cli.local_runner import runner_of
+from bot.cli.output_folder import emptied
 from bot.cli.sample_world import (
     AUTHOR,
     MAINTAINER,
     PEOPLE,
     REPOSITORY,
     SUMMARY,
-    actions_of,
-    clean,
     found,
+    is_earlier_demo,
     open_pull,
     populate,
     sample_kernels,
 )
-from bot.cli.session import Session
+from bot.cli.session import Session, job_line
 from bot.errors import OperatorError, UserError
 from bot.git.repo import Repo
 from bot.ledger.branch import Ledger
 from bot.ledger.layout import campaign_dir
-from bot.localhub.actions import Job
 from bot.localhub.page import render_page, screenshot
+from bot.localhub.runner import Runner
 from bot.localhub.server import Hub
+from bot.localhub.steps import LOG, Ran
 from bot.model.campaign import Campaign, Outcome, Stage
 from bot.render.numbers import seconds
 from bot.render.summary import summary
@@ -54,15 +56,20 @@ def _tell(text: str) -> None:
     click.echo(text, err=True)
 
 
+def _runner(hub: Hub, out: Path) -> Runner:
+    """The embedded GitHub shows the same story on every machine, so nothing is timed."""
+    return runner_of(hub, out / "work" / "jobs", evidence="static")
+
+
 class Play:
     """The people of the demo, and the jobs their words set going."""
 
     def __init__(self, hub: Hub, out: Path, kernel: str, mode: str) -> None:
         self._hub, self._out, self._kernel, self._mode = hub, out, kernel, mode
-        self._said = 0
         populate(hub)
         self.number = open_pull(hub, kernel)
-        self._actions = actions_of(hub, out / "work" / "jobs")
+        self._runner = _runner(hub, out)
+        self._runner.ended = self._ended
 
     def begin(self) -> None:
         mode = " mode=autonomous" if self._mode == "autonomous" else ""
@@ -72,43 +79,42 @@ class Play:
         _tell(f"{who}: {text}")
         self._hub.comment(who, self.number, text)
 
-    def _answer(self, job: Job) -> None:
+    def _ended(self, ran: Ran) -> None:
+        if ran.zone:
+            _tell(job_line(ran))
+        if ran.result != "success":
+            raise OperatorError(f"the {ran.job} job did not finish", hint=f"what it said is in {ran.folder / LOG}")
+
+    def _answer(self, stage: str) -> None:
         """What a maintainer would say next: comments at the first checkpoints, a review at the last."""
-        stage = job.report["stage"]
         if stage == Stage.AWAIT_FINAL:
             _tell(f"{MAINTAINER}: (approves by review)")
             self._hub.review(MAINTAINER, self.number, "APPROVE", "Reads well.")
         else:
             self._comment(MAINTAINER, "/optimize approve")
 
-    def _turn(self) -> Job | None:
-        job = None
-        for name, payload in self._hub.events():
-            job = self._actions.go_on(self._actions.decide(name, payload), self._hub.git_url)
-        self._report()
-        return job
-
-    def _report(self) -> None:
-        for job in self._actions.jobs[self._said :]:
-            report = job.report
-            _tell(f"  {job.zone:8} {seconds(job.seconds):>8}  {report['reason_code']:22} now {report['stage']}")
-        self._said = len(self._actions.jobs)
+    def _turn(self) -> dict[str, Any]:
+        """What the last zone reports once nothing is left to do."""
+        before = len(self._runner.jobs)
+        self._runner.play()
+        reports = [ran.report for ran in self._runner.jobs[before:] if ran.zone]
+        if not reports:
+            raise OperatorError("no event arrived", hint=f"look into {self._out / 'work'}")
+        return reports[-1]
 
     def run(self) -> str:
         """Play until nobody is waited for; returns the campaign's name."""
         self.begin()
         for _ in range(MOST_TURNS):
-            job = self._turn()
-            if job is None:
-                raise OperatorError("no event arrived", hint=f"look into {self._out / 'work'}")
-            if job.report["next"] != "wait":
-                return str(job.report["campaign"])
-            self._answer(job)
+            report = self._turn()
+            if report["next"] != "wait":
+                return str(report["campaign"])
+            self._answer(report["stage"])
         raise OperatorError(f"no end after {MOST_TURNS} turns", hint=f"look into {self._out / 'work'}")
 
     @property
     def seconds(self) -> float:
-        return sum(job.seconds for job in self._actions.jobs)
+        return sum(ran.seconds for ran in self._runner.jobs)
 
 
 def _save_plots(ledger: Ledger, campaign: str, out: Path) -> list[str]:
@@ -190,7 +196,7 @@ def _serve(out: Path, kernel: str, policy_line: bool, port: int) -> int:
     # One pull request is the maintainer's own, to see that nobody approves their own work.
     pulls = {open_pull(hub, name, MAINTAINER if name == kernels[-1] else AUTHOR): name for name in kernels}
     with _answering(hub), _told_to_stop() as told:
-        with Session(hub, actions_of(hub, out / "work" / "jobs"), pulls, _tell):
+        with Session(hub, _runner(hub, out), pulls, _tell):
             click.echo(f"{hub.server_url}/")
             _tell("Open it in a browser: the bot answers what you write there. Ctrl-C stops it.")
             told.wait()
@@ -207,9 +213,7 @@ def _serve(out: Path, kernel: str, policy_line: bool, port: int) -> int:
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    default="demo-output",
-    show_default=True,
-    help="Where to leave the results.",
+    help="Where to leave the results; demo-output if left out, play-output with --interactive.",
 )
 @click.option(
     "--policy/--no-policy",
@@ -224,9 +228,9 @@ def _serve(out: Path, kernel: str, policy_line: bool, port: int) -> int:
     help="Serve the page and play it by hand: you write the comments, until Ctrl-C.",
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="For --interactive; any free one if left out.")
-def demo(kernel: str, mode: str, out: Path, policy_line: bool, by_hand: bool, port: int) -> int:
+def demo(kernel: str, mode: str, out: Path | None, policy_line: bool, by_hand: bool, port: int) -> int:
     """Play one campaign on an embedded GitHub: from `/optimize KERNEL` to the pushed commit."""
-    out = out.resolve()
-    clean(out)
-    (out / "work").mkdir(parents=True)
-    return _serve(out, kernel, policy_line, port) if by_hand else _play(out, kernel, mode, policy_line)
+    place = (out or Path("play-output" if by_hand else "demo-output")).resolve()
+    with emptied(place, "demo", is_earlier_demo):
+        (place / "work").mkdir()
+        return _serve(place, kernel, policy_line, port) if by_hand else _play(place, kernel, mode, policy_line)

@@ -12,10 +12,13 @@ from bot import __version__
 VERBS = {
     "demo": ("bot.cli.demo", "Play the whole story on an embedded GitHub: no account, no GPU."),
     "optimize": ("bot.cli.local", "Optimise one kernel of a local checkout."),
+    "profile": ("bot.cli.profile", "Say why a kernel of a local checkout is slow, with the evidence."),
+    "roofline": ("bot.cli.roofline", "Say how near a kernel is to what the GPU can do."),
     "init": ("bot.cli.init", "Write the GitHub workflows into a repository, and never over what was changed there."),
     "rehearse": ("bot.cli.rehearse", "Play a repository's own workflow files on an embedded GitHub."),
     "doctor": ("bot.cli.doctor", "Say what this machine, token and repository still lack, and what to do."),
     "show": ("bot.cli.show", "Replay the journal of a campaign."),
+    "rebuild": ("bot.cli.rebuild", "Make the files that a campaign measured again, from its journal."),
     "calibrate": ("bot.cli.calibrate", "Measure how often this machine's clock is wrong; needs a GPU."),
     "verify": ("bot.cli.verify", "Recompute the figures of a calibration from its raw blocks."),
     "judge-suite": ("bot.cli.judge_suite", "Judge a folder of cheats and honest rewrites; see who gets through."),

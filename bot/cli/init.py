@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 import bot
+from bot.cli.options import in_repository
 from bot.errors import OperatorError, UserError
 from bot.git.repo import Repo
 from bot.git.run import run
@@ -132,13 +133,7 @@ def start_config(repo: Path) -> str:
 
 
 @click.command()
-@click.option(
-    "--repo",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    default=".",
-    show_default="this folder",
-    help="The checkout to write into.",
-)
+@in_repository("The checkout to write into.")
 @click.option("--action", help="The commit of Kernelwright to use: OWNER/REPOSITORY@SHA.")
 @click.option("--enterprise", is_flag=True, help="For a GitHub Enterprise Server, which does not know `uses: $/`.")
 def init(repo: Path, action: str | None, enterprise: bool) -> int:

@@ -7,70 +7,64 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from bot.localhub.actions import Job
 from bot.localhub.board import JobLine, JobState
+from bot.localhub.steps import Ran, Result
 
 MOST_SHOWN = 30
+SEGMENT_FOLDER = "kernelwright-segment"
+"""Where the workflow file lets the measuring job leave its facts, in the job's RUNNER_TEMP."""
+STATES: dict[Result, JobState] = {"success": "done", "cancelled": "stopped", "failure": "failed", "running": "running"}
+
+
+def _campaign(ran: Ran) -> str:
+    """The campaign that a job was started for, or that came of what it read."""
+    return str(ran.inputs.get("campaign") or ran.report.get("campaign") or "")
+
+
+def _words(ran: Ran) -> str:
+    if ran.result == "success":
+        return str(ran.report.get("reason_code", "")).replace("_", " ")
+    return "" if ran.result == "running" else f"see {ran.folder.name}"
 
 
 class JobLog:
-    """Each lane is a thread that runs one job at a time, so a thread knows which job it is about."""
+    """Jobs that run a zone. What only starts or stops another job is seen by what becomes of that one."""
 
     def __init__(self) -> None:
         self.pulls: dict[str, int] = {}
         """Campaign -> its pull request, as far as the ledger has said."""
         self._lines: dict[Path, tuple[str, JobLine]] = {}
         """Folder -> campaign and line, in the order the jobs began."""
-        self._here = threading.local()
         self._lock = threading.Lock()
 
-    def works_for(self, campaign: str) -> None:
-        """What this thread starts from now on is for this campaign."""
-        self._here.campaign = campaign
-
-    @property
-    def campaign(self) -> str:
-        """What this thread works for."""
-        return str(getattr(self._here, "campaign", ""))
-
-    def began(self, zone: str, folder: Path) -> None:
-        campaign, self._here.folder = self.campaign, folder
+    def began(self, ran: Ran) -> None:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         with self._lock:
-            self._lines[folder] = (campaign, JobLine(1 + len(self._lines), zone, 0, "running", at))
+            if ran.zone:
+                self._lines[ran.folder] = (_campaign(ran), JobLine(1 + len(self._lines), ran.zone, 0, "running", at))
 
-    def done(self, job: Job) -> None:
-        words = str(job.report["reason_code"]).replace("_", " ")
+    def ended(self, ran: Ran) -> None:
         with self._lock:
-            line = replace(self._lines[job.folder][1], state="done", seconds=job.seconds, words=words)
-            self._lines[job.folder] = (str(job.report.get("campaign") or ""), line)
+            if ran.folder in self._lines:
+                line = self._lines[ran.folder][1]
+                state = STATES[ran.result]
+                took = ran.seconds if state == "done" else None  # of any other the page says the state
+                self._lines[ran.folder] = (_campaign(ran), replace(line, state=state, seconds=took, words=_words(ran)))
 
-    def failed(self, *, stopped: bool) -> None:
-        """The job that this thread began last."""
-        folder: Path | None = getattr(self._here, "folder", None)
-        with self._lock:
-            if folder is not None and self._lines[folder][1].state == "running":
-                state: JobState = "stopped" if stopped else "failed"
-                campaign, line = self._lines[folder]
-                self._lines[folder] = (campaign, replace(line, state=state, words=f"see {folder.name}"))
-
-    def measuring(self) -> dict[str, Path]:
-        """Campaign -> the folder of the GPU job that runs for it."""
+    def _measuring(self, *states: JobState) -> dict[str, Path]:
         with self._lock:
             return {
-                campaign: folder
+                campaign: folder / "temp" / SEGMENT_FOLDER
                 for folder, (campaign, line) in self._lines.items()
-                if line.zone == "measure" and line.state == "running"
+                if line.zone == "measure" and line.state in states
             }
+
+    def is_measuring(self) -> bool:
+        return bool(self._measuring("running"))
 
     def segments(self) -> dict[str, Path]:
         """Campaign -> what its last GPU job wrote, or writes now."""
-        with self._lock:
-            return {
-                campaign: folder / "segment"
-                for folder, (campaign, line) in self._lines.items()
-                if line.zone == "measure" and line.state in ("running", "done")
-            }
+        return self._measuring("running", "done")
 
     def running_for(self, campaign: str) -> JobLine | None:
         with self._lock:

@@ -43,7 +43,7 @@ def write_bundle(report: ZoneReport, path: Path | None) -> None:
     path.write_text(bundle.model_dump_json() + "\n", encoding="utf-8")
 
 
-def _say(report: ZoneReport, settings: Settings | None = None) -> int:
+def say(report: ZoneReport, settings: Settings | None = None) -> int:
     click.echo(report.model_dump_json())
     if settings is not None:
         write_outputs(report, settings.output_path)
@@ -67,7 +67,7 @@ def _commit(context: click.Context, option: click.Parameter, sha: str | None) ->
     return sha
 
 
-def _campaign_name(context: click.Context, option: click.Parameter, name: str) -> str:
+def campaign_name(context: click.Context, option: click.Parameter, name: str) -> str:
     campaign_dir(name)  # says what is wrong with a name that cannot be one
     return name
 
@@ -99,7 +99,7 @@ def decide(order_out: Path | None, replay: Path | None, ledger: str | None) -> i
 
         report = act(event, settings)
     write_bundle(report, order_out)
-    return _say(report, settings)
+    return say(report, settings)
 
 
 @click.command()
@@ -134,12 +134,12 @@ def measure(order_file: Path, repository: Path, out: Path, scratch: Path, python
         shop = Workshop(
             repo=Repo(repository), python=python, scratch=scratch, gpu=gpu, open_bench=opener_for(gpu), halt=halt
         )
-        _say(run(bundle.order, bundle.ledger_commit, shop, out))
+        say(run(bundle.order, bundle.ledger_commit, shop, out))
         return 1 if halt.signal else 0
 
 
 @click.command()
-@click.option("--campaign", required=True, callback=_campaign_name, help="The campaign to go on with.")
+@click.option("--campaign", required=True, callback=campaign_name, help="The campaign to go on with.")
 @click.option("--segment", type=click.Path(path_type=Path), help="The folder that a GPU job left.")
 @click.option("--order-out", type=click.Path(path_type=Path), help="Where to write the next order, if one is owed.")
 def publish(campaign: str, segment: Path | None, order_out: Path | None) -> int:
@@ -151,7 +151,7 @@ def publish(campaign: str, segment: Path | None, order_out: Path | None) -> int:
     settings = read_settings(os.environ)
     report = run(settings, campaign, segment)
     write_bundle(report, order_out)
-    return _say(report, settings)
+    return say(report, settings)
 
 
 @click.command()
@@ -170,7 +170,7 @@ def reconcile() -> int:
 
 
 @click.command()
-@click.option("--campaign", required=True, callback=_campaign_name, help="The campaign whose winner was approved.")
+@click.option("--campaign", required=True, callback=campaign_name, help="The campaign whose winner was approved.")
 def push(campaign: str) -> int:
     """Push the approved winner as a direct child of the pinned head."""
     from bot.zones.push import push as run
@@ -178,4 +178,4 @@ def push(campaign: str) -> int:
     if is_off(Zone.PUSH):
         return 0
     settings = read_settings(os.environ)
-    return _say(run(settings, campaign), settings)
+    return say(run(settings, campaign), settings)

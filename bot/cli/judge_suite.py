@@ -11,16 +11,14 @@ from pathlib import Path
 import click
 
 from bot.bench.gpu import the_gpu
-from bot.bench.measure import open_static_bench
+from bot.bench.measure import Deadlines, open_static_bench
 from bot.bench.measured import Effort, open_measured_bench
+from bot.bench.overlay import base_files
 from bot.bench.suite_files import TIERS, Exhibit, read_suite
 from bot.bench.suite_run import Bench, Court, Outcome, Steps
 from bot.guardrails import AFTER_TIMING, BEFORE_TIMING
-from bot.model.measurement import Suite
-from bot.model.site import KernelSite
-from bot.model.variant import SourceFile
 from bot.render.environment import templates_dir
-from bot.targets.base import Target
+from bot.targets.base import SuiteName, Target
 from bot.targets.contract import read_config
 from bot.targets.liger import open_target
 from bot.targets.tree import DirectoryTree
@@ -39,24 +37,34 @@ def target_of(root: Path) -> Target:
     return open_target(tree, read_config(tree.read("kernelwright.toml")))
 
 
-def open_court(root: Path, target: Target, op: str, python: str, scratch: Path, tier: str) -> tuple[Court, Bench]:
+def open_court(
+    root: Path,
+    target: Target,
+    op: str,
+    python: str,
+    scratch: Path,
+    tier: str,
+    *,
+    name: SuiteName = "full",
+    deadlines: Deadlines | None = None,
+    seed: int | None = None,
+) -> tuple[Court, Bench]:
     """A bench for one op with its untouched kernel checked, and who to ask about files that replace it."""
-    site, suite = target.site(op), target.suite(op)
-    bench = _open_bench(root, site, suite, python, scratch, tier)
-    sources = tuple(SourceFile(path=path, text=(root / path).read_text(encoding="utf-8")) for path in site.files)
+    site, suite = target.site(op), target.suite(op, name)
+    bench: Bench
+    if tier == "gpu":
+        # Whether a file is honest is asked, not how fast it is: nothing is confirmed in fresh processes.
+        gpu, effort = the_gpu(), Effort(processes=0)
+        bench = open_measured_bench(
+            root, site, suite, gpu.arch, python, scratch, gpu=gpu, effort=effort, deadlines=deadlines, seed=seed
+        )
+    else:
+        bench = open_static_bench(root, site, suite, ARCH, python, scratch, deadlines=deadlines, seed=seed)
     try:
-        return Court(site, suite, sources, bench), bench
+        return Court(site, suite, base_files(root, site), bench), bench
     except BaseException:
         bench.close()
         raise
-
-
-def _open_bench(root: Path, site: KernelSite, suite: Suite, python: str, scratch: Path, tier: str) -> Bench:
-    if tier == "gpu":
-        # Whether a file is honest is asked, not how fast it is: nothing is confirmed in fresh processes.
-        gpu = the_gpu()
-        return open_measured_bench(root, site, suite, gpu.arch, python, scratch, gpu=gpu, effort=Effort(processes=0))
-    return open_static_bench(root, site, suite, ARCH, python, scratch)
 
 
 def _show(outcome: Outcome) -> None:

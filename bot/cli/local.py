@@ -19,6 +19,7 @@ from bot.bench.gpu import reserved
 from bot.campaign.machine import fold
 from bot.cli.local_desk import ME, Desk, Stopped
 from bot.cli.screen import Screen, voice_of
+from bot.cli.wiki import option as wiki_option
 from bot.errors import OperatorError, UserError
 from bot.git.local import current_branch, dirty, git_dir
 from bot.git.repo import Repo
@@ -75,11 +76,13 @@ def _snapshot(repo: Repo, kernel_files: tuple[str, ...]) -> PullSnapshot:
     )
 
 
-def _kernel(target: Target, name: str) -> str:
+def kernel_of(target: Target, name: str) -> str:
     wanted = name.strip().strip("`").lower().replace("-", "_")
     kernels = target.kernels()
     if wanted in kernels:
         return wanted
+    if refused := target.refused(wanted):
+        raise refused
     missing = target.missing(wanted)
     close = difflib.get_close_matches(wanted, kernels, n=1)
     hint = f"did you mean {close[0]}?" if close else f"kernels here: {', '.join(kernels) or 'none'}"
@@ -184,6 +187,7 @@ def _again(ctx: click.Context) -> str:
     show_default=True,
     help="Whether a GPU has to measure.",
 )
+@wiki_option
 @click.option("--quiet", is_flag=True, help="Say nothing but questions and the result.")
 @click.option("--json", "as_json", is_flag=True, help="Speak in JSON lines (docs/terminal.md).")
 @click.option(
@@ -204,6 +208,7 @@ def optimize(
     fresh: bool,
     python: str,
     evidence: str,
+    wiki: Path | None,
     quiet: bool,
     as_json: bool,
     summary_path: Path | None,
@@ -216,7 +221,7 @@ def optimize(
     tree = DirectoryTree(root)
     config = read_config(tree.read("kernelwright.toml"))
     target = open_target(tree, config)
-    name = _kernel(target, kernel)
+    name = kernel_of(target, kernel)
     command = Optimize(
         kernel=name,
         mode=Mode(mode),
@@ -234,7 +239,7 @@ def optimize(
     screen = Screen(voice, utc_now, gpu=device.uuid if device else None)
     campaign_id = unfinished or f"local-{name}-{utc_now().lower().replace(':', '').replace('-', '')}"
     tries = {path.name: path.read_bytes() for path in tried}
-    desk = Desk(repo, folder, campaign_id, screen, python=python, assume_yes=yes, gpu=device, tries=tries)
+    desk = Desk(repo, folder, campaign_id, screen, python=python, assume_yes=yes, gpu=device, tries=tries, wiki=wiki)
     if unfinished:
         screen.goes_on(desk.campaign, pull.head_sha)
     _open(desk, command, config, pull)

@@ -20,6 +20,7 @@ from bot.campaign.effects import AskHuman, Close, Effect, PlaceOrder, PushWinner
 from bot.campaign.lineage import accepted
 from bot.campaign.machine import CHECKPOINT_OF, fold, owed
 from bot.cli.screen import Screen
+from bot.cli.wiki import informed
 from bot.errors import UserError
 from bot.git.local import set_branch
 from bot.git.repo import Repo
@@ -81,9 +82,11 @@ class Desk:
         assume_yes: bool,
         gpu: Gpu | None = None,
         tries: Mapping[str, bytes] | None = None,
+        wiki: Path | None = None,
     ) -> None:
         self._repo, self._folder, self._screen = repo, folder, screen
         self._python, self._yes, self._gpu = python, assume_yes, gpu
+        self._open_bench = informed(opener_for(gpu), wiki, screen.hint)
         self._tries = dict(tries or {})
         """Somebody's own versions of the op file, by name, until the campaign can take them."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -155,7 +158,8 @@ class Desk:
             python=self._python,
             scratch=scratch,
             gpu=self._gpu,
-            open_bench=opener_for(self._gpu),
+            is_own=True,
+            open_bench=self._open_bench,
             told=hear,
         )
         segment = out / SEGMENT

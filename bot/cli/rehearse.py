@@ -6,45 +6,34 @@ the branch that is checked out. Every other local branch becomes a pull request.
 
 from __future__ import annotations
 
-import shutil
 import signal
-import sys
-import time
 from pathlib import Path
 
 import click
 
-import bot
-from bot.errors import OperatorError, UserError
+from bot.cli.local_runner import BOT, runner_of
+from bot.cli.options import in_repository
+from bot.cli.output_folder import emptied
+from bot.errors import UserError
 from bot.git.repo import Repo
 from bot.git.run import run
-from bot.localhub.runner import LOG, Ran, Runner
+from bot.localhub.lanes import Lanes
+from bot.localhub.runner import Runner
 from bot.localhub.server import Hub
+from bot.localhub.steps import LOG, Ran
 from bot.localhub.workflow_files import FOLDER
-from bot.localhub.world import ACTIONS_BOT
 from bot.model.reasons import ReasonCode
 
 YOU, AUTHOR = "you", "author"
-LOOK_EVERY_S = 0.5
 MARK = "rehearsal"
 MAIN = "refs/heads/main"
 
 
-def action_folder() -> Path:
-    """In an installed wheel inside the package, in a checkout beside it."""
-    package = Path(bot.__file__).parent
-    for folder in (package / "_action", package.parent):
-        if (folder / "action.yml").is_file():
-            return folder
-    raise OperatorError("action.yml is missing", hint="install kernelwright again; the wheel carries it")
+def _is_earlier(out: Path) -> bool:
+    return (out / MARK).exists()
 
 
-def _clean(out: Path) -> None:
-    """Remove an earlier rehearsal, and nothing else."""
-    if out.exists() and any(out.iterdir()) and not (out / MARK).exists():
-        raise UserError(f"{out} is not empty and holds no earlier rehearsal", hint="name another folder with --out")
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
+def _marked(out: Path) -> None:
     (out / MARK).touch()
     (out / ".gitignore").write_text("*\n", encoding="utf-8")  # it may well lie in the repository itself
 
@@ -82,31 +71,10 @@ def _tell(ran: Ran) -> None:
         click.echo(f"    what it said is in {ran.folder / LOG}", err=True)
 
 
-def _runner(hub: Hub, out: Path, evidence: str) -> Runner:
-    variables = {
-        "KERNELWRIGHT_ENABLED": "true",
-        "KERNELWRIGHT_RUNNER": '["self-hosted"]',
-        "KERNELWRIGHT_PYTHON": sys.executable,
-        "KERNELWRIGHT_HOSTED_PYTHON": sys.executable,
-        "KERNELWRIGHT_EVIDENCE": evidence,
-        "KERNELWRIGHT_APP_CLIENT_ID": MARK,
-    }
-    secrets = {"KERNELWRIGHT_APP_KEY": MARK}
-    return Runner(
-        hub,
-        out / "jobs",
-        bot=ACTIONS_BOT[0],
-        action=action_folder(),
-        variables=variables,
-        secrets=secrets,
-        tell=_tell,
-    )
-
-
 def _people(hub: Hub) -> None:
     hub.add_user(YOU, "maintain")
     hub.add_user(AUTHOR, "write")
-    hub.add_user(ACTIONS_BOT[0], "write", is_bot=True)
+    hub.add_user(BOT, "write", is_bot=True)
     hub.invite(YOU, AUTHOR)
 
 
@@ -115,25 +83,19 @@ def _say(hub: Hub, runner: Runner, number: int, comment: str) -> int:
     hub.comment(YOU, number, comment)
     runner.play()
     for said in hub.comments(number):
-        if said["user"]["login"] == ACTIONS_BOT[0]:
+        if said["user"]["login"] == BOT:
             click.echo(said["body"])
     return 0 if all(ran.result != "failure" for ran in runner.jobs) else 1
 
 
-def _serve(runner: Runner) -> int:
-    while True:
-        runner.play()
-        time.sleep(LOOK_EVERY_S)
+def _serve(hub: Hub, runner: Runner) -> None:
+    with Lanes(hub, runner, lambda error: click.echo(f"  {error}", err=True)):
+        while True:
+            signal.pause()
 
 
 @click.command()
-@click.option(
-    "--repo",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    default=".",
-    show_default="this folder",
-    help="The checkout to rehearse with.",
-)
+@in_repository("The checkout to rehearse with.")
 @click.option(
     "--out", type=click.Path(path_type=Path), default="rehearsal-output", show_default=True, help="For output."
 )
@@ -144,8 +106,8 @@ def rehearse(repo: Path, out: Path, comment: str | None, evidence: str, port: in
     """Play a repository's own workflow files on an embedded GitHub; nothing leaves this machine."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # jobs end with us, however we are ended
     repo, out = repo.resolve(), out.resolve()
-    _clean(out)
-    with Hub(out / "hub", f"{YOU}/{repo.name}", port=port) as hub:
+    with emptied(out, "rehearsal", _is_earlier), Hub(out / "hub", f"{YOU}/{repo.name}", port=port) as hub:
+        _marked(out)
         _bring(hub, repo)
         _people(hub)
         branches = _branches(hub, repo)
@@ -157,8 +119,10 @@ def rehearse(repo: Path, out: Path, comment: str | None, evidence: str, port: in
             )
         for number, branch in zip(numbers, branches, strict=True):
             click.echo(f"{branch}: {hub.page_url(number)}", err=True)
-        runner = _runner(hub, out, evidence)
+        runner = runner_of(hub, out / "jobs", evidence=evidence)
+        runner.ended = _tell
         if comment is not None:
             return _say(hub, runner, numbers[0], comment)
         click.echo("write a comment on a page, e.g. /optimize help; Ctrl-C ends the rehearsal", err=True)
-        return _serve(runner)
+        _serve(hub, runner)
+    return 0

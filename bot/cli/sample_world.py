@@ -7,21 +7,23 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bot.errors import UserError
+from bot.cli.local_runner import BOT
 from bot.git.local import set_branch
 from bot.git.repo import Repo
-from bot.localhub.actions import Actions
 from bot.localhub.server import Hub
-from bot.localhub.world import Scope
+from bot.localhub.workflow_files import FOLDER
+from bot.render import workflows
 from bot.render.environment import templates_dir
 
 REPOSITORY = "sample/kernels"
-MAINTAINER, AUTHOR, OUTSIDER, BOT = "mira", "dana", "lee", "kernelwright[bot]"
+MAINTAINER, AUTHOR, OUTSIDER = "mira", "dana", "lee"
 PEOPLE = (MAINTAINER, AUTHOR, OUTSIDER)
 ROLES = {MAINTAINER: "maintain", AUTHOR: "write", OUTSIDER: "read"}
 NOTE = "# Reviewed together with the launch settings; keep in step with the benchmark.\n"
 """A line the author of the pull request wrote; it must survive in the winning commit."""
 SUMMARY = "summary.json"
+ACTION = f"kernelwright/kernelwright@{'0' * 40}"
+"""What the sample's workflow files use. The embedded GitHub fetches no action: it has this very Kernelwright."""
 NOT_KERNELS = ("__init__", "settings")
 
 
@@ -31,17 +33,17 @@ def sample_kernels() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in files if path.stem not in NOT_KERNELS))
 
 
-def clean(out: Path) -> None:
-    """Remove the output of an earlier demo, and nothing else."""
-    if not out.exists():
-        return
-    if any(out.iterdir()) and not (out / SUMMARY).exists() and not (out / "work").exists():
-        raise UserError(f"{out} is not empty and holds no earlier demo", hint="name another folder with --out")
-    shutil.rmtree(out)
+def is_earlier_demo(out: Path) -> bool:
+    return (out / SUMMARY).exists() or (out / "work").exists()
 
 
 def _files(tree: Path) -> dict[str, bytes]:
     return {path.relative_to(tree).as_posix(): path.read_bytes() for path in tree.rglob("*") if path.is_file()}
+
+
+def _workflows() -> dict[str, bytes]:
+    """As `kernelwright init` would write them."""
+    return {f"{FOLDER}/{name}": workflows.page(name, ACTION).encode() for name in workflows.names()}
 
 
 def _author(login: str) -> tuple[str, str]:
@@ -57,7 +59,7 @@ def branch_of(kernel: str) -> str:
 
 
 def found(out: Path, kernels: Sequence[str], policy_line: bool = True) -> Repo:
-    """The sample library on main, and for each kernel a branch that adds one comment line to it."""
+    """The sample library with our workflows on main, and for each kernel a branch that adds one comment line to it."""
     tree = out / "work" / "sample"
     shutil.copytree(templates_dir() / "sample", tree, ignore=shutil.ignore_patterns("__pycache__", ".*_cache"))
     if not policy_line:
@@ -65,7 +67,7 @@ def found(out: Path, kernels: Sequence[str], policy_line: bool = True) -> Repo:
         lines = config.read_text(encoding="utf-8").splitlines(keepends=True)
         config.write_text("".join(line for line in lines if not line.startswith("evidence")), encoding="utf-8")
     repo = Repo.init(out / "repo.git", bare=True)
-    base = repo.commit_files(None, _files(tree), "Sample kernels", author=_author(AUTHOR), date=_now())
+    base = repo.commit_files(None, _files(tree) | _workflows(), "Sample kernels", author=_author(AUTHOR), date=_now())
     set_branch(repo.path, "main", base)
     for kernel in kernels:
         path = next((tree / "src").glob(f"*/ops/{kernel}.py"))
@@ -88,19 +90,3 @@ def populate(hub: Hub) -> None:
 def open_pull(hub: Hub, kernel: str, author: str = AUTHOR) -> int:
     words = f"One comment line in `{kernel}`. Could it be faster, too?"
     return hub.open_pull(author, branch_of(kernel), "main", _title(kernel), words)
-
-
-def actions_of(hub: Hub, work: Path) -> Actions:
-    """The zones as jobs, each with the token that its job would have."""
-    talk: tuple[Scope, ...] = ("read", "comment", "status", "ledger")
-    talking = hub.token(BOT, talk)
-    return Actions(
-        repository=REPOSITORY,
-        api_url=hub.url,
-        server_url=hub.server_url,
-        work=work,
-        tokens={"decide": talking, "publish": talking, "push": hub.token(BOT, (*talk, "push"))},
-        bot=(BOT, hub.user_id(BOT)),
-        checkout=lambda branch, folder: Repo(hub.bare).export(f"refs/heads/{branch}", folder),
-        clock=time.monotonic,
-    )

@@ -104,8 +104,9 @@ def report(campaign: Campaign, lines: tuple[JournalLine, ...]) -> str:
     from bot.render.report_html import page
     from bot.zones.rereading import doubted
 
-    runner = view.runner(campaign)
-    sources = cited(for_runner(runner)) if runner else ()
+    runner, profile = view.runner(campaign), campaign.profile
+    sources = tuple(number.says() for number in profile.hardware) if profile else ()
+    sources = sources or (cited(for_runner(runner)) if runner else ())
     again = doubted(campaign.id, (line.fact for line in lines))
     return page(campaign, lines, _drawn(campaign), doubted=again, sources=sources)
 

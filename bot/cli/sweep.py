@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from bot.cli.jobs import _campaign_name, _say, is_off, write_bundle
+from bot.cli.jobs import campaign_name, is_off, say, write_bundle
 from bot.model.campaign import Zone
 from bot.settings import read_settings
 
@@ -35,7 +35,7 @@ def plan() -> int:
 
 
 @sweep.command()
-@click.option("--campaign", required=True, callback=_campaign_name, help="One name from the matrix.")
+@click.option("--campaign", required=True, callback=campaign_name, help="One name from the matrix.")
 @click.option("--order-out", type=click.Path(path_type=Path), help="Where to write the order for the GPU job.")
 def start(campaign: str, order_out: Path | None) -> int:
     """Begin one campaign of tonight, or go on with it. People who wait go first."""
@@ -46,7 +46,7 @@ def start(campaign: str, order_out: Path | None) -> int:
     settings = read_settings(os.environ)
     report = run(settings, campaign)
     write_bundle(report, order_out)
-    return _say(report, settings)
+    return say(report, settings)
 
 
 @sweep.command()

@@ -18,6 +18,8 @@ __all__ = ["VERBS", "parse"]
 LONGEST_COMMENT = 65_536
 """GitHub's own limit for a comment."""
 LONGEST_LINE = 1000
+_ALMOST = re.compile(r"\A {0,3}(/(?:optimise|optimisze|optmize|optimze|optimse))(?=\s|\Z)([^\n]*)", re.IGNORECASE)
+"""How the command is misspelled most. Only as the first word of a comment, where it can be nothing else."""
 ASKING = ("?", "-h", "--help")
 
 
@@ -60,6 +62,10 @@ def parse(text: str, kernels: Collection[str]) -> Command | CommandError | None:
         return mistakes.comment_too_long(len(text), LONGEST_COMMENT, "comment") if looks_like_command(text) else None
     lines = command_lines(text)
     try:
-        return _read(_only(lines), known(kernels)) if lines else None
+        if lines:
+            return _read(_only(lines), known(kernels))
+        if almost := _ALMOST.match(text):
+            raise Mistake(mistakes.misspelt_command(almost[1], almost[2].strip()[:LONGEST_LINE]))
+        return None
     except Mistake as mistake:
         return _offered(mistake.error, known(kernels))

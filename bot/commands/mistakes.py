@@ -110,6 +110,17 @@ def unknown_kernel(word: str, close: Sequence[str], kernels: Sequence[str], line
     )
 
 
+def misspelt_command(word: str, rest: str) -> CommandError:
+    """`/optimise rms_norm`"""
+    return CommandError(
+        code=ReasonCode.UNKNOWN_VERB,
+        what=f"{shown(word)} is not my command",
+        why="It is spelled `/optimize`, with a z, and I do not act on a word that is only almost a command.",
+        hint="Did you mean the line below?",
+        paste=paste(["/optimize", *rest.split()]),
+    )
+
+
 def unknown_verb(word: str, close: Sequence[str], line: str) -> CommandError:
     return CommandError(
         code=ReasonCode.UNKNOWN_VERB,

@@ -90,10 +90,10 @@ def _verb(word: str) -> str:
 
 
 def _unknown_option(entry: Entry, said: Sequence[Entry]) -> Mistake:
-    """A misspelt option, or `--autonomous`: a value where an option stands."""
+    """A misspelt option, or `--autonomous`, `--speed=fast`: a value where an option stands."""
     typed = entry.words[0].partition("=")[0]
     options = [option.name for option in OPTIONS]
-    if not entry.value and (meant := _option_with(spelled(typed))):
+    if meant := _option_with(spelled(typed)):
         better = f"{meant.name}={spelled(typed)}"
         return Mistake(mistakes.unknown_option(typed, [better], options, _line(said, entry, better)))
     if not entry.value and spelled(typed) in WORDS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
@@ -14,6 +14,7 @@ from bot.model.commands import (
     Cancel,
     Command,
     Explain,
+    GpuChoice,
     Help,
     ListKernels,
     Optimize,
@@ -43,6 +44,8 @@ class Ask:
     pull: PullSnapshot
     policy: RepoPolicy
     campaign: Campaign | None
+    pools: Collection[str] = ()
+    """The GPU families that the repository names runners of."""
 
     @property
     def stage(self) -> Stage:
@@ -99,6 +102,14 @@ def _ready(ask: Ask) -> Refusal | None:
 
 def _has_head(ask: Ask) -> Refusal | None:
     return refusals.no_head(ask.pull) if ask.pull.head_repo is None else None
+
+
+def _offered(ask: Ask) -> Refusal | None:
+    """Where the repository names its GPU runners, one of them is chosen; where it names none, there is one for all."""
+    if not isinstance(ask.command, Optimize) or not ask.pools:
+        return None
+    known = {*ask.pools, ask.policy.default_gpu, GpuChoice.AUTO}
+    return None if ask.command.gpu in known else refusals.no_such_gpu(ask.command, ask.pools, ask.policy.default_gpu)
 
 
 def _idle(ask: Ask) -> Refusal | None:
@@ -222,7 +233,7 @@ def _rules(command: Command) -> tuple[Rule, ...]:
         case Explain():
             return (_human, _begun, _made)
         case Optimize():
-            return (_human, _writer, _open, _ready, _has_head, _idle, _pinned, _has_gpu_time)
+            return (_human, _writer, _open, _ready, _has_head, _offered, _idle, _pinned, _has_gpu_time)
         case Approve():
             return (_human, _writer, _open, _ready, _has_head, _waiting, *APPROVING, _choice)
         case Reject():
@@ -246,9 +257,10 @@ def may(
     pull: PullSnapshot,
     policy: RepoPolicy,
     campaign: Campaign | None,
+    pools: Collection[str] = (),
 ) -> Grant | Refusal:
     """`campaign` is the open campaign of the pull request, else its last one. The first rule that objects answers."""
-    ask = Ask(command, actor, standing, pull, policy, campaign)
+    ask = Ask(command, actor, standing, pull, policy, campaign, pools)
     for rule in _rules(command):
         if refusal := rule(ask):
             return refusal

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from bot.commands.mistakes import choices
 from bot.commands.optimize import spoken
 from bot.model.campaign import Campaign, Stage
-from bot.model.commands import Optimize, Restart
+from bot.model.commands import GpuChoice, Optimize, Restart
 from bot.model.ids import variant_name
 from bot.model.people import Actor, Refusal, Role
 from bot.model.policy import Writer
@@ -47,7 +47,7 @@ def no_role(name: str, role: Role, line: str, needed: Writer = "write") -> Refus
     return Refusal(
         code=ReasonCode.PERMISSION_DENIED,
         what=f"`/optimize {name}` needs the role {WRITERS[needed]}; yours is {held}",
-        why="The command uses GPU time or changes what is pushed, so GitHub's list of collaborators decides.",
+        why="The command uses the runner's time or changes what is pushed, so GitHub's list of collaborators decides.",
         next=f"Ask somebody with {needed} access to write it. "
         "`help`, `list`, `status` and `explain` are open to everybody.",
         paste=line,
@@ -121,6 +121,17 @@ def other_sha(command: Optimize | Restart, pull: PullSnapshot, *, from_fork: boo
     )
 
 
+def no_such_gpu(command: Optimize, pools: Collection[str], default: str) -> Refusal:
+    return Refusal(
+        code=ReasonCode.BAD_VALUE,
+        what=f"no GPU runner of this repository is `gpu={command.gpu}`",
+        why=f"On the default branch `kernelwright.toml` names runners for {choices(sorted({*pools, default}))} "
+        f"(`[sweep.pools]` and `default_gpu`), and `auto` means `{default}`.",
+        next="Ask for one of these, or write the line below and take what is there.",
+        paste=spoken(command.model_copy(update={"gpu": GpuChoice.AUTO})),
+    )
+
+
 def no_question(verb: str, stage: Stage) -> Refusal:
     stop = " `/optimize cancel` stops the campaign." if stage not in (Stage.CLOSING, Stage.ENDED) else ""
     return Refusal(
@@ -175,7 +186,7 @@ def tried_before(sha: str) -> Refusal:
 def day_spent(actor: Actor, spent: float, limit: int) -> Refusal:
     return Refusal(
         code=ReasonCode.BUDGET_EXCEEDED,
-        what=f"{actor.login} has used {spent:.0f} of {limit} GPU minutes today",
+        what=f"{spent:.0f} of {limit} GPU minutes today are used",
         why=f"`max_gpu_minutes_per_day` is the limit of one person; running campaigns count as {UP_TO}; {RESETS}.",
         next="Wait until then, cancel a campaign, or raise the limit under `[policy]` in `kernelwright.toml`.",
         paste="/optimize status",
@@ -209,9 +220,8 @@ def own_pull(actor: Actor, role: Role, needed: Writer = "write") -> Refusal:
         what="the last approval has to come from somebody else",
         why=f"`{actor.login}` wrote this pull request and holds {role}; "
         f"needed is another person with {WRITERS[needed]}.",
-        next="Ask a second person, or set `self_approval = true` under `[policy]` in `kernelwright.toml`. "
-        "`/optimize reject` and `/optimize cancel` remain yours.",
-        paste="/optimize approve",
+        next="Ask a second person to write `/optimize approve`, or set `self_approval = true` under `[policy]` in "
+        "`kernelwright.toml`. `/optimize reject` and `/optimize cancel` remain yours.",
     )
 
 

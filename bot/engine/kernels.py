@@ -6,6 +6,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import source
+from bot.engine.source import NotUnderstood
 
 LANGUAGE = ("tl", "triton.language")
 
@@ -43,15 +44,40 @@ def called_name(call: cst.Call) -> str:
     return str(func.value) if isinstance(func, cst.Name) else ""
 
 
+class _Calls(cst.CSTVisitor):  # type: ignore[misc]  # libcst is not followed
+    """Half the time of a matcher, and every transform asks for them again and again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[cst.Call] = []
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        if isinstance(node, cst.Call):
+            self.found.append(node)
+        return True
+
+    def on_leave(self, original_node: cst.CSTNode) -> None:
+        pass
+
+
 def calls(node: cst.CSTNode, name: str = "") -> list[cst.Call]:
-    found = [cst.ensure_type(call, cst.Call) for call in m.findall(node, m.Call())]
-    return [call for call in found if not name or called_name(call) == name]
+    visitor = _Calls()
+    node.visit(visitor)
+    return [call for call in visitor.found if not name or called_name(call) == name]
 
 
 def is_kernel(function: cst.FunctionDef) -> bool:
     """Decorated with triton.jit, and with nothing that changes how it is launched."""
     names = [source.code(decorator.decorator) for decorator in function.decorators]
     return names in (["triton.jit"], ["jit"])
+
+
+def is_tuned(function: cst.FunctionDef) -> bool:
+    """Decorated with triton.autotune above triton.jit: of a list of launch numbers it takes the best that fit."""
+    found = [decorator.decorator for decorator in function.decorators]
+    if len(found) != 2 or not isinstance(found[0], cst.Call):
+        return False
+    return source.code(found[0].func) == "triton.autotune" and source.code(found[1]) == "triton.jit"
 
 
 def kernels(module: cst.Module) -> tuple[cst.FunctionDef, ...]:
@@ -97,3 +123,28 @@ def argument(call: cst.Call, position: int, name: str) -> cst.BaseExpression | N
 def program_axes(function: cst.FunctionDef) -> list[int | None]:
     """The axes that the kernel asks its place on; None for one that is not a number."""
     return [integer(argument(call, 0, "axis")) for call in calls(function, "program_id")]
+
+
+def with_constant(kernel: cst.FunctionDef, name: str) -> cst.FunctionDef:
+    """A new constant as the last one, with a default of 1: whoever else launches the kernel need not know of it."""
+    parameters = list(kernel.params.params)
+    old = parameters[-1]
+    if len(parameters) < 2 or m.findall(old, m.Comment()):
+        raise NotUnderstood("a comment would come to stand behind the new parameter")
+    parameters[-1] = old.with_changes(comma=plain_comma(parameters[-2].comma))
+    parameters.append(
+        old.with_changes(name=cst.Name(name), equal=cst.AssignEqual(), default=cst.Integer("1"), comma=old.comma)
+    )
+    return kernel.with_changes(params=kernel.params.with_changes(params=parameters))
+
+
+def plain_comma(comma: cst.Comma | cst.MaybeSentinel) -> cst.Comma | cst.MaybeSentinel:
+    """The comma without the comment that stands behind the parameter before."""
+
+    class Uncomment(cst.CSTTransformer):  # type: ignore[misc]  # libcst is not followed
+        def leave_TrailingWhitespace(
+            self, original_node: cst.TrailingWhitespace, updated_node: cst.TrailingWhitespace
+        ) -> cst.TrailingWhitespace:
+            return updated_node.with_changes(comment=None, whitespace=cst.SimpleWhitespace(""))
+
+    return cst.ensure_type(comma.visit(Uncomment()), cst.Comma) if isinstance(comma, cst.Comma) else comma

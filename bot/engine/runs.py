@@ -17,7 +17,12 @@ from bot.engine.addresses import Names
 from bot.engine.source import LaunchSite, NotUnderstood
 
 PROGRAM = "tl.program_id(0)"
-RANGES = ("range", "static_range")
+ROWS = m.Arg(keyword=None, star="")
+STAGED = m.Call(
+    func=m.Attribute(value=m.Name("tl"), attr=m.Name("range")), args=[ROWS, ROWS, m.Arg(keyword=m.Name("num_stages"))]
+)
+ONE_BY_ONE = m.Call(func=m.Name("range"), args=[ROWS, ROWS]) | STAGED
+"""`range(first, last)`, and the same with its loads under way ahead of time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +32,7 @@ class Run:
     loop: cst.For
     row: str
     call: cst.Call
-    """`range(first, last)`."""
+    """`range(first, last)`, perhaps with stages."""
     each: str
     """The parameter with the rows of a program."""
     rows: str
@@ -50,16 +55,16 @@ def _first(node: cst.BaseExpression, names: Names) -> str:
     return next(factor for factor in found[0] if factor != PROGRAM)
 
 
-def _one_more(node: cst.BaseExpression, each: str, names: Names) -> bool:
+def one_more(node: cst.BaseExpression, each: str, names: Names, program: str = PROGRAM) -> bool:
     """`first + R` or `(program + 1) * R`."""
     found = sorted(addresses.terms(node, names))
-    if found == sorted([tuple(sorted((PROGRAM, each))), (each,)]):
+    if found == sorted([tuple(sorted((program, each))), (each,)]):
         return True
     factors = [node.left, node.right] if isinstance(node, cst.BinaryOperation) else []
     if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Multiply):
         return False
     sides = [sorted(addresses.terms(side, names)) for side in factors]
-    return sorted(sides) == sorted([[(each,)], sorted([(PROGRAM,), ("1",)])])
+    return sorted(sides) == sorted([[(each,)], sorted([(program,), ("1",)])])
 
 
 def _last(node: cst.BaseExpression, each: str, names: Names) -> str:
@@ -68,7 +73,7 @@ def _last(node: cst.BaseExpression, each: str, names: Names) -> str:
         raise NotUnderstood("the last row is not bounded by the number of rows")
     sides = [arg.value for arg in node.args]
     for end, rows in (sides, sides[::-1]):
-        if isinstance(rows, cst.Name) and _one_more(_bound(end, names), each, names):
+        if isinstance(rows, cst.Name) and one_more(_bound(end, names), each, names):
             return str(rows.value)
     raise NotUnderstood("the last row is not that of this program")
 
@@ -82,7 +87,7 @@ def run_of(kernel: cst.FunctionDef) -> Run:
         raise NotUnderstood("it has not one loop over the rows of its program")
     (loop,) = loops
     call = loop.iter
-    if not isinstance(call, cst.Call) or not m.matches(call, m.Call(func=m.Name("range"))) or len(call.args) != 2:
+    if not isinstance(call, cst.Call) or not m.matches(call, ONE_BY_ONE):
         raise NotUnderstood("the loop is not a plain range of rows")
     if not isinstance(loop.target, cst.Name) or loop.orelse is not None:
         raise NotUnderstood("the loop has no row")
@@ -92,6 +97,28 @@ def run_of(kernel: cst.FunctionDef) -> Run:
     if each not in known or rows not in known:
         raise NotUnderstood("the bounds of the loop are no parameters")
     return Run(loop, loop.target.value, call, each, rows)
+
+
+@lru_cache(maxsize=16)
+def strides_of(kernel: cst.FunctionDef) -> Run:
+    """The one loop over every n-th row: `for row in range(program, rows, programs)`. Raises NotUnderstood."""
+    names = addresses.names_of(kernel)
+    loops = [statement for statement in source.statements(kernel) if isinstance(statement, cst.For)]
+    if len(loops) != 1:
+        raise NotUnderstood("it has not one loop over the rows of its program")
+    (loop,) = loops
+    call = loop.iter
+    if not isinstance(call, cst.Call) or not m.matches(call, m.Call(func=m.Name("range"), args=[ROWS, ROWS, ROWS])):
+        raise NotUnderstood("the loop is not a plain range of rows with a step")
+    first, last, step = (arg.value for arg in call.args)
+    axis = [a for a in (0, 1, 2) if source.code(step) == f"tl.num_programs({a})"]
+    if len(axis) != 1 or addresses.terms(first, names) != [(f"tl.program_id({axis[0]})",)]:
+        raise NotUnderstood("the loop does not go from the program by the number of programs")
+    if not isinstance(last, cst.Name) or last.value not in source.parameters(kernel):
+        raise NotUnderstood("the number of rows is no parameter")
+    if not isinstance(loop.target, cst.Name) or loop.orelse is not None:
+        raise NotUnderstood("the loop has no row")
+    return Run(loop, loop.target.value, call, "", last.value)
 
 
 def given(site: LaunchSite, kernel: cst.FunctionDef, parameter: str) -> cst.BaseExpression:
@@ -139,3 +166,51 @@ def shares_all_rows(site: LaunchSite, kernel: cst.FunctionDef, run: Run) -> str:
     if parts != (rows, grid[0]) or len(grid) != 1:
         raise NotUnderstood("the rows are not shared among the programs of the grid")
     return rows
+
+
+def _base(address: cst.BaseExpression, names: Names, pointers: tuple[str, ...]) -> str:
+    found = [term[0] for term in addresses.terms(address, names) if len(term) == 1 and term[0] in pointers]
+    if len(found) != 1:
+        raise NotUnderstood("a load has no pointer of the launch")
+    return found[0]
+
+
+def rows_loaded(kernel: cst.FunctionDef, run: Run) -> tuple[str, ...]:
+    """The pointers whose rows the loop loads, block by block."""
+    names, parameters = addresses.names_of(kernel), source.parameters(kernel)
+    called = {kernels.called_name(call) for call in kernels.calls(run.loop)}
+    if any(name.startswith("atomic") or name in ("debug_barrier", "dot") for name in called):
+        raise NotUnderstood("the rows are not independent of each other")
+    if m.findall(run.loop.body, m.For() | m.While() | m.Return() | m.Break() | m.Continue()):
+        raise NotUnderstood("the loop holds another, or ends early")
+    blocks = [source.code(call) for call in kernels.calls(kernel, "arange")]
+    found = []
+    for call in kernels.calls(run.loop, "load"):
+        terms = addresses.terms(call.args[0].value, names)
+        if any(run.row in term for term in terms) and any((block,) in terms for block in blocks):
+            found.append(_base(call.args[0].value, names, parameters))
+    if not found or len(blocks) != 1:
+        raise NotUnderstood("no rows are loaded in the loop")
+    return tuple(found)
+
+
+def block_of(kernel: cst.FunctionDef) -> str:
+    """The parameter with the columns of a row, where the kernel has one block of them."""
+    end = kernels.argument(kernels.calls(kernel, "arange")[0], 1, "end")
+    if not isinstance(end, cst.Name) or end.value not in source.parameters(kernel):
+        raise NotUnderstood("the block is no parameter")
+    return str(end.value)
+
+
+def row_bytes(site: LaunchSite, kernel: cst.FunctionDef, run: Run) -> str:
+    """The host's expression for the bytes that one turn of the loop loads: a block of every tensor with rows in it."""
+    loaded = rows_loaded(kernel, run)
+    block = site.argument(block_of(kernel))
+    if not isinstance(block, cst.Name):
+        raise NotUnderstood("the launch does not take its block from a variable")
+    tensors = [given(site, kernel, pointer) for pointer in dict.fromkeys(loaded)]
+    if not all(isinstance(tensor, cst.Name) for tensor in tensors):
+        raise NotUnderstood("the rows come from no variables")
+    each = [f"{source.code(tensor)}.element_size()" for tensor in tensors]
+    size = each[0] if len(each) == 1 else f"({' + '.join(each)})"
+    return f"{block.value} * {size}"

@@ -270,3 +270,15 @@ def split_above(line: cst.SimpleStatementLine) -> tuple[tuple[cst.EmptyLine, ...
     above = tuple(line.leading_lines)
     at = next((at for at, found in enumerate(above) if found.comment is not None), len(above))
     return above[:at], above[at:]
+
+
+def launched_after(
+    site: LaunchSite, lines: Sequence[cst.SimpleStatementLine], call: cst.Call
+) -> list[cst.BaseStatement]:
+    """The line of a launch as another call, with new lines above it that stand above what is said of the launch."""
+    line = line_of(site)
+    empty, said = split_above(line)
+    first, *others = lines
+    changed = cst.ensure_type(line.deep_replace(site.call, call), cst.SimpleStatementLine)
+    top = first.with_changes(leading_lines=(*empty, *first.leading_lines))
+    return [top, *others, changed.with_changes(leading_lines=said)]

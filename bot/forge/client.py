@@ -12,7 +12,7 @@ from bot.model.people import Actor, Role
 from bot.model.pull import PullSnapshot
 from bot.model.reasons import ReasonCode
 
-__all__ = ["CommentView", "Forge", "Hidden", "ReviewView", "StatusState", "open_forge"]
+__all__ = ["CommentView", "Forge", "Hidden", "ReviewView", "StatusState", "open_forge", "own_account"]
 
 
 class Forge(Protocol):
@@ -61,7 +61,8 @@ class Forge(Protocol):
         """Where a branch of the base repository stands."""
 
 
-def _own(login: str | None, number: int | None) -> Actor | str | None:
+def own_account(login: str | None, number: int | None) -> Actor | str | None:
+    """What a job was told of its token's account: all of it, the login alone, or nothing."""
     if number is not None and not login:
         raise OperatorError(
             "the bot's id was given without its login",
@@ -88,4 +89,4 @@ def open_forge(
     """
     from bot.forge.rest import GithubForge, connect
 
-    return GithubForge(connect(api_url, token), repo, _own(own_login, own_id), sleep)
+    return GithubForge(connect(api_url, token), repo, own_account(own_login, own_id), sleep)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from bot.forge.client import _own
+from bot.forge.client import own_account
 from bot.forge.marks import key_of
 from bot.forge.views import IssueView, PullView
 from bot.model.people import Actor
@@ -58,5 +58,5 @@ def open_offers(
     from bot.forge.rest import GithubForge, connect
 
     github = connect(api_url, token)
-    own = GithubForge(github, repo, _own(own_login, own_id), sleep)
+    own = GithubForge(github, repo, own_account(own_login, own_id), sleep)
     return GithubOffers(github, repo, own, sleep)

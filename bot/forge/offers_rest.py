@@ -14,7 +14,7 @@ from bot.errors import OperatorError
 from bot.forge.calls import CallFailed, calling, read, write
 from bot.forge.client import Forge
 from bot.forge.marks import key_of
-from bot.forge.rest import _actor
+from bot.forge.rest import actor_of
 from bot.forge.views import IssueView, PullView
 from bot.model.people import Actor
 from bot.model.reasons import ReasonCode
@@ -27,7 +27,7 @@ NOT_ALLOWED = "not permitted to create or approve pull requests"
 def _pull(found: PullRequest) -> PullView:
     return PullView(
         number=found.number,
-        author=_actor(found.user),
+        author=actor_of(found.user),
         title=found.title,
         body=found.body or "",
         is_open=found.state == "open",
@@ -40,7 +40,7 @@ def _pull(found: PullRequest) -> PullView:
 def _issue(found: Issue) -> IssueView:
     return IssueView(
         number=found.number,
-        author=_actor(found.user),
+        author=actor_of(found.user),
         title=found.title,
         body=found.body or "",
         is_open=found.state == "open",

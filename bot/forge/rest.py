@@ -51,7 +51,7 @@ def _when(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _actor(user: NamedUser | Organization | None) -> Actor:
+def actor_of(user: NamedUser | Organization | None) -> Actor:
     if user is None:
         return GHOST
     try:
@@ -64,7 +64,7 @@ def _actor(user: NamedUser | Organization | None) -> Actor:
 def _comment(found: IssueComment) -> CommentView:
     return CommentView(
         id=found.id,
-        actor=_actor(found.user),
+        actor=actor_of(found.user),
         body=found.body or "",
         created_at=_when(found.created_at),
         updated_at=_when(found.updated_at),
@@ -77,7 +77,7 @@ def _comment(found: IssueComment) -> CommentView:
 def _review(found: PullRequestReview) -> ReviewView:
     return ReviewView(
         id=found.id,
-        actor=_actor(found.user),
+        actor=actor_of(found.user),
         state=found.state,
         commit_id=found.commit_id or "",
         submitted_at=_when(found.submitted_at),
@@ -92,7 +92,7 @@ def _pull(found: PullRequest) -> PullSnapshot:
             number=found.number,
             is_open=found.state == "open",
             is_draft=found.draft,
-            author=_actor(found.user),
+            author=actor_of(found.user),
             head_sha=found.head.sha,
             head_ref=found.head.ref,
             head_repo=home.full_name if home else None,
@@ -131,11 +131,11 @@ class GithubForge:
 
     def _account(self, login: str | None) -> Actor:
         me: Any = self._github.get_user(login) if login else self._github.get_user().complete()
-        return _actor(me)
+        return actor_of(me)
 
     def _check_own(self, user: NamedUser | Organization | None) -> None:
         """What we write must come from whom we take ourselves for, or we would never find it again."""
-        author = _actor(user)
+        author = actor_of(user)
         if author.id != self.me().id:
             raise OperatorError(
                 f"the token writes as {author.login} ({author.id}), not as {self.me().login} ({self.me().id})",
@@ -247,7 +247,7 @@ class GithubForge:
         what = f"reading the reactions to comment {comment_id}"
         found = self._read(what, lambda: list(self._lazy_comment(comment_id).get_reactions()))
         for reaction in (given for given in found if given.content == content):
-            if _actor(reaction.user).id == self.me().id:
+            if actor_of(reaction.user).id == self.me().id:
                 self._take_back(comment_id, reaction.id)
 
     def _take_back(self, comment_id: int, reaction_id: int) -> None:

@@ -26,7 +26,7 @@ from bot.guardrails.honesty import honesty
 from bot.guardrails.host_time import host_time
 from bot.guardrails.implausible import implausible
 from bot.guardrails.provenance import provenance
-from bot.guardrails.regression import regression
+from bot.guardrails.regression import memory, regression
 from bot.guardrails.resources import resources
 from bot.guardrails.runner import runner
 from bot.guardrails.scope import scope
@@ -51,6 +51,7 @@ MACHINE: dict[str, Callable[[Hearing], list[Finding]]] = {
 AFTER_TIMING: dict[str, Callable[[Weighed], list[Finding]]] = {
     "implausible": implausible,
     "regression": regression,
+    "memory": memory,
     "cross_pass": cross_pass,
     "resources": resources,
     "host_time": host_time,

@@ -6,7 +6,7 @@ import math
 
 from bot.analysis.measured import confirmed_processes
 from bot.analysis.paired import CONFIRM_PROCESSES, SIGNIFICANCE, Estimate, pace
-from bot.guardrails.gain import asked
+from bot.guardrails.gain import WORTH, asked
 from bot.guardrails.hearing import Weighed, note
 from bot.model.commands import Goal
 from bot.model.measurement import Evidence
@@ -39,5 +39,6 @@ def confirmed(weighed: Weighed) -> list[Finding]:
     if found is None or pace(found, asked(weighed)) is not Pace.AMBIGUOUS:
         return []
     low, high = (100 * math.expm1(bound) for bound in found.interval(1 - 2 * SIGNIFICANCE))
-    told = f"{100 * found.gain:+.2f} % over the best so far, and anything from {low:+.2f} to {high:+.2f} % is possible"
+    what = WORTH[weighed.hearing.goal]
+    told = f"{what} {100 * found.gain:+.2f} % over the best so far, and {low:+.2f} to {high:+.2f} % are possible"
     return [note(NAME, f"ambiguous: {told} after {count} fresh processes")]

@@ -5,10 +5,17 @@ from __future__ import annotations
 from bot.analysis.measured import controls
 from bot.analysis.paired import MIN_GAIN, effective_min_gain
 from bot.guardrails.hearing import ROUNDING, Weighed, note
+from bot.model.commands import Goal
 from bot.model.measurement import CaseResult, Evidence
 from bot.model.verdict import Finding
 
 NAME = "gain"
+WORTH = {
+    Goal.SPEED: "speed",
+    Goal.MEMORY: "score (memory, goal=memory)",
+    Goal.BALANCED: "score (speed and memory, goal=balanced)",
+}
+"""What is held against the best so far: a score never passes for a speed."""
 
 
 def asked(weighed: Weighed) -> float:
@@ -43,5 +50,5 @@ def gain(weighed: Weighed) -> list[Finding]:
     if found >= least - ROUNDING:
         return []
     how = "estimated " if weighed.score.evidence is Evidence.STATIC else ""
-    why = f"at least {100 * least:.3g} % is asked"
-    return [note(NAME, f"no significant change: {how}{100 * found:+.2f} % over the best so far, {why}")]
+    what, why = WORTH[weighed.hearing.goal], f"at least {100 * least:.3g} % is asked"
+    return [note(NAME, f"no significant change: {how}{what} {100 * found:+.2f} % over the best so far, {why}")]

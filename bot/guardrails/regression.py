@@ -6,13 +6,15 @@ import math
 from collections.abc import Iterator
 
 from bot.analysis.paired import MOST_SLOWER, Estimate, clearly_slower
-from bot.analysis.stats import Group, primary_groups
 from bot.guardrails.hearing import ROUNDING, Weighed, note, reject
 from bot.model.commands import Goal
+from bot.model.grouping import Group, primary_groups
 from bot.model.measurement import Measurement
 from bot.model.verdict import CaseScore, Finding
 
 NAME = "regression"
+MEMORY = "memory"
+"""What is said of memory alone goes by its own name: nothing has become slower."""
 MOST_WORSE = 0.05
 """A shape that loses this share of what was asked about is rejected, less is a note (BC-03)."""
 NON_TARGET = 1.05
@@ -100,17 +102,21 @@ def _slower(weighed: Weighed, case: CaseScore, found: Estimate | None, processes
 
 
 def _hungrier(weighed: Weighed, name: str, before: int, after: int) -> Finding | None:
-    share = f"{100 * (after / before - 1):.2f} % more memory" if before > 0 else "memory where v0 needs none"
+    share = f"{100 * (after / before - 1):+.1f} % memory" if before > 0 else "memory where v0 needs none"
     message, goal = f"{name} needs {share} ({_mib(after)}, v0 {_mib(before)})", weighed.hearing.goal
     if goal is not Goal.MEMORY and not after <= max(before, 0) * NON_TARGET * (1 + ROUNDING):
-        return reject(NAME, f"{message}; with goal={goal} at most 5 % is allowed", name)
-    return note(NAME, message, name) if after > before else None
+        return reject(MEMORY, f"{message}; with goal={goal} at most 5 % is allowed", name)
+    return note(MEMORY, message, name) if after > before else None
+
+
+def memory(weighed: Weighed) -> list[Finding]:
+    before, after = _memory(weighed.hearing.baseline), _memory(weighed.hearing.candidate)
+    found = [_hungrier(weighed, name, before[name], after[name]) for name in before if name in after]
+    return [finding for finding in found if finding is not None]
 
 
 def regression(weighed: Weighed) -> list[Finding]:
-    before, after = _memory(weighed.hearing.baseline), _memory(weighed.hearing.candidate)
     estimates = {name: reading.estimate for name, reading in weighed.readings().items()}
     slow = _too_slow(estimates, weighed.hearing.goal)
     found = [_slower(weighed, case, estimates.get(case.case), slow.get(case.case, 0)) for case in weighed.score.cases]
-    found += [_hungrier(weighed, name, before[name], after[name]) for name in before if name in after]
     return [*_primary(weighed), *(finding for finding in found if finding is not None)]

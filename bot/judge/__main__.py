@@ -26,6 +26,7 @@ from bot.worker.contract import (
     Prepared,
     PrepareRequest,
     Rows,
+    Shape,
     clip,
     parse,
     render,
@@ -46,6 +47,7 @@ class Desk:
         self._seed = 0
         self._gpu = ""
         self._calls: dict[str, Call] = {}
+        self._scored: tuple[Shape, ...] = ()
         self._clock: Any = None
 
     def plan(self, request: PlanRequest) -> Plan | Complaint:
@@ -55,25 +57,27 @@ class Desk:
         self._recipe, self._folder = recipe, Path(request.folder)
         self._seed, self._gpu = request.seed, request.gpu
         on_gpu = bool(request.gpu)
-        checks = request.checks + (hidden(request.checks, request.seed) if on_gpu else ())
+        checks = request.checks + (hidden(recipe, request.cases, request.checks, request.seed) if on_gpu else ())
         try:
             planned, self._probes = plan(recipe, request.cases, checks, request.seed, on_gpu=on_gpu)
         except ValueError as error:
             return Complaint(str(error))
         self._calls = {case.call.case: case.call for case in planned.cases}
-        return dataclasses.replace(planned, fills=tuple((o.name, o.fill) for o in recipe.operands))
+        self._scored = request.cases
+        return dataclasses.replace(planned, fills=tuple((o.name, o.filled(recipe.stock)) for o in recipe.operands))
 
     def prepare(self) -> Prepared | Complaint:
         if self._recipe is None:
             return Complaint("prepare was asked for before a plan")
         from bot.judge.inputs import to_blob
         from bot.judge.known import known_of
+        from bot.judge.work import work
 
         for probe in self._probes:
             known, filled = known_of(self._recipe, probe)
             (self._folder / probe.call.blob).write_bytes(to_blob(probe.call, filled))
             self._known.append(known)
-        return Prepared(len(self._probes))
+        return Prepared(len(self._probes), work(self._recipe, self._scored))
 
     def compare(self, request: CompareRequest) -> Rows | Complaint:
         from bot.judge.answer import read_answer

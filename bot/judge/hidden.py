@@ -1,13 +1,16 @@
 """Shapes that nobody was told: larger than an interpreter can take, drawn anew by the judge for each bench with a GPU.
 
-Many rows for few programs, rows that no tile divides, rows longer than any usual block. Their names say nothing, so
+Many rows for few programs, rows that no tile divides, rows longer than any usual block; and for a kernel of other sizes
+than rows and columns, sizes between half the least and twice the most of what is scored. Their names say nothing, so
 that two benches with other draws ask for the same checks by name.
 """
 
 from __future__ import annotations
 
+import math
 import random
 
+from bot.judge.recipe import Recipe
 from bot.worker.contract import Shape
 
 KINDS: tuple[tuple[tuple[int, int], tuple[int, int]], ...] = (
@@ -18,18 +21,47 @@ KINDS: tuple[tuple[tuple[int, int], tuple[int, int]], ...] = (
     ((255, 261), (4090, 4110)),
 )
 """Ranges of rows and of columns."""
-DTYPES = ("float16", "bfloat16", "float32")
+MOST = 2**21
+"""The product of the sizes of another shape: the oracle and its samples of noise run on the host, in float64."""
+
+Sizes = tuple[tuple[str, int], ...]
 
 
-def hidden(checks: tuple[Shape, ...], seed: int) -> tuple[Shape, ...]:
-    """For each pass that is checked. Only for kernels whose sizes are rows and columns."""
+def _odd(size: int, least: int, most: int, rng: random.Random) -> int:
+    """A number near it that no tile divides, or one beside a power of two."""
+    near = 2 ** round(math.log2(size)) + rng.choice((-1, 1)) if rng.random() < 0.5 else size | 1
+    return min(max(near, least, 1), most)
+
+
+def _between(scored: tuple[Sizes, ...], rng: random.Random) -> Sizes:
+    """Each size by itself. Where all of them are too much, the largest gives way, down to a single one if it must."""
+    found: dict[str, int] = {}
+    for place, (name, _) in enumerate(scored[0]):
+        sizes = [one[place][1] for one in scored]
+        least, most = max(1, min(sizes) // 2), 2 * max(sizes)
+        drawn = round(math.exp(rng.uniform(math.log(least), math.log(most))))
+        found[name] = _odd(drawn, least, most, rng)
+    while math.prod(found.values()) > MOST:
+        largest = max(found, key=lambda name: found[name])
+        found[largest] = max(1, found[largest] // 2 | 1)
+    return tuple(found.items())
+
+
+def _sizes(scored: tuple[Sizes, ...], number: int, rng: random.Random) -> Sizes:
+    if {name for sizes in scored for name, _ in sizes} != {"rows", "cols"}:
+        return _between(scored, rng)
+    rows, cols = KINDS[number]
+    return ("rows", rng.randint(*rows)), ("cols", rng.randint(*cols))
+
+
+def hidden(recipe: Recipe, cases: tuple[Shape, ...], checks: tuple[Shape, ...], seed: int) -> tuple[Shape, ...]:
+    """For each pass that is checked. None where nothing is scored that could say how large they should be."""
     rng = random.Random(seed ^ 0x5EED)
-    if any({name for name, _ in shape.sizes} != {"rows", "cols"} for shape in checks):
-        return ()
+    scored = tuple(shape.sizes for shape in (cases or checks))
     found = []
-    for number, (rows, cols) in enumerate(KINDS):
+    for number in range(len(KINDS) if scored else 0):
         for place, direction in enumerate(sorted({shape.direction for shape in checks})):
-            sizes = (("rows", rng.randint(*rows)), ("cols", rng.randint(*cols)))
-            dtype = DTYPES[(number + place) % len(DTYPES)]
+            sizes = _sizes(scored, number, rng)
+            dtype = recipe.types[(number + place) % len(recipe.types)]
             found.append(Shape(f"hidden-{number + 1}-{direction}-{dtype}", direction, sizes, dtype))
     return tuple(found)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from bot.judge.plan import Probe
-from bot.judge.recipe import Operand, Recipe
+from bot.judge.recipe import Fill, Recipe
 from bot.worker.contract import Call, TensorSpec, offsets
 
 DTYPES = {
@@ -111,23 +111,33 @@ def _with_a_nan(values: Any, rng: torch.Generator) -> Any:
     return values
 
 
-def _values(operand: Operand, spec: TensorSpec, kind: str, rng: torch.Generator) -> Any:
-    if operand.fill == "weight":
+def _log_probability(shape: tuple[int, ...], kind: str, rng: torch.Generator) -> Any:
+    if kind == "strange":
+        return _with_a_nan(_normal(shape, rng).log_softmax(dim=-1), rng)
+    # Logits of several hundred would leave one class with all the probability and the rest with none.
+    return _SPREAD[kind](shape, rng).clamp(-20, 20).log_softmax(dim=-1)
+
+
+def _values(what: Fill, spec: TensorSpec, kind: str, rng: torch.Generator) -> Any:
+    if what == "weight":
         return _weight(spec.shape, rng)
-    if kind in MATRICES and len(spec.shape) < 2:
+    if not spec.shape or (kind in MATRICES and len(spec.shape) < 2):
         return _normal(spec.shape, rng)
-    if operand.fill == "log_probability":
-        if kind == "strange":
-            return _with_a_nan(_normal(spec.shape, rng).log_softmax(dim=-1), rng)
-        # Logits of several hundred would leave one class with all the probability and the rest with none.
-        return _SPREAD[kind](spec.shape, rng).clamp(-20, 20).log_softmax(dim=-1)
+    if what == "projection":
+        return _normal(spec.shape, rng) / max(1, spec.shape[-1]) ** 0.5
+    if what in ("probability", "log_probability"):
+        logs = _log_probability(spec.shape, kind, rng)
+        return logs if what == "log_probability" else logs.exp()
+    if what == "halves":
+        half = _normal((*spec.shape[:-1], spec.shape[-1] // 2), rng).tanh()
+        return torch.cat([half, half], dim=-1)
     return _SPREAD[kind](spec.shape, rng)
 
 
-def _labels(spec: TensorSpec, classes: int, ignored: int, rng: torch.Generator, *, strangers: bool) -> Any:
+def _labels(spec: TensorSpec, ignored: int, rng: torch.Generator, *, strangers: bool) -> Any:
     """Classes. About a third of the rows are ignored, the first never, and of two or more at least one. What is ignored
     may be a class, but not the first. Of the rest some are negative, where the op takes any label but one to count."""
-    labels = torch.randint(0, max(1, classes), spec.shape, generator=rng)
+    labels = torch.randint(0, max(1, spec.below), spec.shape, generator=rng)
     labels[labels == ignored] = 0
     if strangers:
         labels[torch.rand(spec.shape, generator=rng) < 0.3] = STRANGER
@@ -141,6 +151,8 @@ def _labels(spec: TensorSpec, classes: int, ignored: int, rng: torch.Generator, 
 
 def _gradient(spec: TensorSpec, rng: torch.Generator) -> Any:
     """Never all ones: a kernel that forgets to multiply must be caught."""
+    if spec.ones:
+        return torch.ones(spec.shape, dtype=torch.float64)
     if spec.shape == ():
         return torch.rand((), generator=rng, dtype=torch.float64) * 1.5 + 0.25
     return _normal(spec.shape, rng)
@@ -157,12 +169,11 @@ def fill(recipe: Recipe, probe: Probe) -> dict[str, torch.Tensor]:
             continue
         operand = operands[spec.name]
         if operand.fill == "labels":
-            classes = dict(probe.shape.sizes)["cols"]
             ignored = probe.constants["ignore_index"]
             assert isinstance(ignored, int)
-            filled[spec.name] = _labels(spec, classes, ignored, rng, strangers=operand.strangers)
+            filled[spec.name] = _labels(spec, ignored, rng, strangers=operand.strangers)
         else:
-            filled[spec.name] = _values(operand, spec, probe.kind, rng).to(DTYPES[spec.dtype])
+            filled[spec.name] = _values(operand.filled(probe.constants), spec, probe.kind, rng).to(DTYPES[spec.dtype])
     for spec in probe.call.grads:
         gradient = _gradient(spec, rng)
         if probe.kind == "loss_scaled":

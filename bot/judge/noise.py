@@ -23,8 +23,9 @@ ROUNDING = 2.0**-23
 class Rounding(TorchDispatchMode):  # type: ignore[misc]
     """Moves each floating result: every element by itself, or all of a tensor alike, as a rounded constant would."""
 
-    def __init__(self, seed: int, *, alike: bool) -> None:
+    def __init__(self, seed: int, *, alike: bool, exact_copies: bool = False) -> None:
         super().__init__()
+        self._exact_copies = exact_copies
         self._rng = torch.Generator().manual_seed(seed)
         self._alike = alike
 
@@ -40,15 +41,18 @@ class Rounding(TorchDispatchMode):  # type: ignore[misc]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         computed = isinstance(result, torch.Tensor) and result.is_floating_point() and not func.is_view
+        if self._exact_copies and func is torch.ops.aten.clone.default:
+            return result
         return self.moved(result) if computed and not func._schema.is_mutable else result
 
 
 def noisy(recipe: Recipe, probe: Probe, filled: dict[str, torch.Tensor]) -> tuple[Truth, ...]:
     found = []
     for sample in range(SAMPLES):
-        rounding = Rounding(probe.seed + sample, alike=sample % 2 == 1)
+        rounding = Rounding(probe.seed + sample, alike=sample % 2 == 1, exact_copies=recipe.compares)
         moved = {
-            name: rounding.moved(value) if value.is_floating_point() else value for name, value in exact(filled).items()
+            name: rounding.moved(value) if value.is_floating_point() and not recipe.compares else value
+            for name, value in exact(filled).items()
         }
         with rounding:
             found.append(evaluate(recipe, probe, moved))

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bot.judge.recipe import Constants, Operand, Recipe
+from bot.judge.recipe import Constant, Constants, Operand, Output, Recipe, extent
 from bot.worker.contract import Argument, Call, CasePlan, Layout, Plan, Shape, TensorSpec
 
 KINDS = ("normal", "scaled_rows", "spikes", "offset", "tails")
@@ -61,15 +61,17 @@ class Probe:
     seed: int
 
 
+def _extent(shape: Shape, dim: str) -> int:
+    try:
+        return extent(dict(shape.sizes), dim)
+    except KeyError as missing:
+        names = ", ".join(size for size, _ in shape.sizes) or "none"
+        raise ValueError(f"case {shape.id} has no size {missing.args[0]!r}, only {names}") from missing
+
+
 def _sizes(shape: Shape, dims: tuple[str, ...], form: Form = MATRIX) -> tuple[int, ...]:
-    sizes = {"1": 1, **dict(shape.sizes)}
-    missing = [dim for dim in dims if dim not in sizes]
-    if missing:
-        raise ValueError(
-            f"case {shape.id} has no size {missing[0]!r}, only {', '.join(size for size, _ in shape.sizes) or 'none'}"
-        )
-    rest = tuple(sizes[dim] for dim in dims[1:])
-    return (*_leading(sizes[dims[0]], form), *rest) if dims and rest else tuple(sizes[dim] for dim in dims)
+    sizes = tuple(_extent(shape, dim) for dim in dims)
+    return (*_leading(sizes[0], form), *sizes[1:]) if len(sizes) > 1 else sizes
 
 
 def _leading(rows: int, form: Form) -> tuple[int, ...]:
@@ -79,13 +81,36 @@ def _leading(rows: int, form: Form) -> tuple[int, ...]:
     return most, rows // most
 
 
-def _tensor(name: str, dims: tuple[str, ...], dtype: str, shape: Shape, form: Form, grad: bool = False) -> TensorSpec:
-    return TensorSpec(name, dtype, _sizes(shape, dims, form), grad, form.layout if len(dims) > 1 else "dense")
+def _layout(thing: Operand | Output, form: Form) -> Layout:
+    return thing.layout if len(thing.dims) < 2 or form.layout == "dense" else form.layout
 
 
 def _operand(operand: Operand, shape: Shape, form: Form = MATRIX) -> TensorSpec:
-    dtype = "int64" if operand.fill == "labels" else shape.dtype
-    return _tensor(operand.name, operand.dims, dtype, shape, form, operand.grad)
+    labels = operand.fill == "labels"
+    return TensorSpec(
+        name=operand.name,
+        dtype="int64" if labels else operand.dtype or shape.dtype,
+        shape=_sizes(shape, operand.dims, form),
+        grad=operand.grad,
+        layout=_layout(operand, form),
+        below=_extent(shape, operand.classes) if labels else 0,
+    )
+
+
+def _gradient(output: Output, shape: Shape, form: Form) -> TensorSpec:
+    sizes = _sizes(shape, output.dims, form)
+    ones = not sizes and shape.grad == "one"
+    return TensorSpec(f"d{output.name}", shape.dtype, sizes, layout=_layout(output, form), ones=ones)
+
+
+def complete(recipe: Recipe, shape: Shape, constants: Constants) -> Constants:
+    """The constants of a mode, and those that repeat a size of the case."""
+    sized = (a for a in recipe.arguments if isinstance(a, Constant) and a.size)
+    return {**constants, **{a.name: _told(shape, a.size) for a in sized}}
+
+
+def _told(shape: Shape, size: str | tuple[str, ...]) -> int | tuple[int, ...]:
+    return _extent(shape, size) if isinstance(size, str) else tuple(_extent(shape, one) for one in size)
 
 
 def call_of(
@@ -98,6 +123,7 @@ def call_of(
     turns: int = 1,
     form: Form = MATRIX,
 ) -> Call:
+    constants = complete(recipe, shape, constants)
     given = recipe.arguments[: len(recipe.arguments) - recipe.optional] if form.brief else recipe.arguments
     arguments = tuple(
         Argument(a.name, tensor=_operand(a, shape, form))
@@ -105,7 +131,7 @@ def call_of(
         else Argument(a.name, value=constants[a.name])
         for a in given
     )
-    grads = tuple(_tensor(f"d{out.name}", out.dims, shape.dtype, shape, form) for out in recipe.outputs)
+    grads = tuple(_gradient(out, shape, form) for out in recipe.outputs)
     return Call(name, shape.id, shape.direction, arguments, grads, blob, turns)
 
 
@@ -123,27 +149,27 @@ def minimum_bytes(recipe: Recipe, shape: Shape) -> int:
     return sum(specs[name].nbytes for name in names)
 
 
-def _rows(shape: Shape) -> int:
-    return max(1, dict(shape.sizes).get("rows", 1))
+def _rows(recipe: Recipe, shape: Shape) -> int:
+    return max(1, _extent(shape, recipe.rows))
 
 
-def _cols(shape: Shape) -> int:
-    return dict(shape.sizes).get("cols", 1)
+def _cols(recipe: Recipe, shape: Shape) -> int:
+    return _extent(shape, recipe.cols)
 
 
-def _tall(shape: Shape) -> bool:
+def _tall(recipe: Recipe, shape: Shape) -> bool:
     """There for the number of its rows alone, and run once: it costs as much as all others together."""
-    return _rows(shape) >= ROWS_OF_A_TYPE
+    return _rows(recipe, shape) >= ROWS_OF_A_TYPE
 
 
-def _rounds(checks: tuple[Shape, ...], shape: Shape) -> int:
+def _rounds(recipe: Recipe, checks: tuple[Shape, ...], shape: Shape) -> int:
     """How many sets of values a check gets: as many as the time allows, and at least one. What is rare among the types
     of a direction gets more of them, as typical errors are told by type."""
-    if _tall(shape) or _cols(shape) > WIDE:
+    if _tall(recipe, shape) or _cols(recipe, shape) > WIDE:
         return 1
-    alike = [other for other in checks if other.direction == shape.direction and not _tall(other)]
-    allowed = ROWS_PER_DIRECTION // sum(map(_rows, alike))
-    needed = -(-ROWS_OF_A_TYPE // sum(_rows(other) for other in alike if other.dtype == shape.dtype))
+    alike = [other for other in checks if other.direction == shape.direction and not _tall(recipe, other)]
+    allowed = ROWS_PER_DIRECTION // sum(_rows(recipe, other) for other in alike)
+    needed = -(-ROWS_OF_A_TYPE // sum(_rows(recipe, other) for other in alike if other.dtype == shape.dtype))
     return max(1, min(len(KINDS), max(allowed, needed)))
 
 
@@ -155,14 +181,19 @@ def _forms(recipe: Recipe) -> tuple[Form, ...]:
     return tuple(form for strange in odd for form in (MATRIX, strange)) or (MATRIX,)
 
 
-def _extremes(checks: tuple[Shape, ...]) -> Iterator[tuple[Shape, str]]:
+def _extremes(recipe: Recipe, checks: tuple[Shape, ...]) -> Iterator[tuple[Shape, str]]:
     for direction in dict.fromkeys(shape.direction for shape in checks):
         for dtype, where, kind in EXTREMES:
-            found = [s for s in checks if (s.direction, s.dtype) == (direction, dtype) and not _tall(s)]
+            found = [s for s in checks if (s.direction, s.dtype) == (direction, dtype) and not _tall(recipe, s)]
             if found and where == "wide":
-                yield max(found, key=_cols), kind
+                yield max(found, key=lambda shape: _cols(recipe, shape)), kind
             elif found:  # a row for each oddity, and as few as that
-                yield min(found, key=lambda shape: (_rows(shape) < 3, _rows(shape), -_cols(shape))), kind
+                yield min(found, key=lambda shape: _few(recipe, shape)), kind
+
+
+def _few(recipe: Recipe, shape: Shape) -> tuple[bool, int, int]:
+    rows = _rows(recipe, shape)
+    return rows < 3, rows, -_cols(recipe, shape)
 
 
 def probes_of(
@@ -175,10 +206,10 @@ def probes_of(
     forms = _forms(recipe)
     probes: list[Probe] = []
     for shape in checks:
-        for round_ in range(_rounds(checks, shape)):
+        for round_ in range(_rounds(recipe, checks, shape)):
             turn = dealt.get(shape.direction, 0)
             dealt[shape.direction] = turn + 1
-            constants = recipe.modes[(turn + turn // len(KINDS)) % len(recipe.modes)](rng)
+            constants = complete(recipe, shape, recipe.modes[(turn + turn // len(KINDS)) % len(recipe.modes)](rng))
             form = forms[(turn + turn // len(forms)) % len(forms)]
             if form.brief:
                 constants |= {a.name: recipe.stock[a.name] for a in recipe.arguments[-recipe.optional :]}
@@ -189,12 +220,12 @@ def probes_of(
                 constants,
                 name,
                 blob=f"{name}.in",
-                turns=turns[0 if round_ == 0 and not _tall(shape) else 1],
+                turns=turns[0 if round_ == 0 and not _tall(recipe, shape) else 1],
                 form=form,
             )
             probes.append(Probe(call, shape, KINDS[turn % len(KINDS)], constants, rng.getrandbits(63)))
-    for shape, kind in _extremes(checks):
-        constants = recipe.modes[0](rng)
+    for shape, kind in _extremes(recipe, checks):
+        constants = complete(recipe, shape, recipe.modes[0](rng))
         name = f"{len(probes):03d}"
         call = call_of(recipe, shape, constants, name, blob=f"{name}.in", turns=turns[1])
         probes.append(Probe(call, shape, kind, constants, rng.getrandbits(63)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,14 +10,21 @@ from typing import Any, Literal
 
 from bot.worker.contract import Layout
 
-Plain = None | bool | int | float | str
+Plain = None | bool | int | float | str | tuple[int, ...]
 Constants = dict[str, Plain]
-Fill = Literal["signal", "weight", "log_probability", "labels"]
+Fill = Literal["signal", "weight", "projection", "probability", "log_probability", "labels", "halves"]
+"""Numbers of any size; about 1; a matrix that leaves the size of what it is multiplied with as it is; rows that are
+distributions, or the logarithms of such; classes; the cosines or sines of a rotation, whose two halves are the same."""
+
+
+def extent(sizes: Mapping[str, int], dim: str) -> int:
+    """A dimension: the name of a size of the case, a number, or a product of these, `groups*each`."""
+    return math.prod(int(part) if part.isdecimal() else sizes[part] for part in dim.split("*"))
 
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor argument. Its dimensions are names of sizes of the case; "1" is one."""
+    """A tensor argument. Its dimensions are sizes of the case, see `extent`."""
 
     name: str
     dims: tuple[str, ...]
@@ -24,6 +32,19 @@ class Operand:
     grad: bool = True
     strangers: bool = False
     """Labels: whether some are no class without being ignored. Only where nobody looks up what they name."""
+    otherwise: tuple[str, Plain, Fill] | None = None
+    """(constant, value, fill): what it holds instead where a mode gives that constant that value."""
+    classes: str = "cols"
+    """Labels: how many there are, as a dimension."""
+    layout: Layout = "dense"
+    """How callers hand it over."""
+    dtype: str = ""
+    """Of its own, where it is not the case's."""
+
+    def filled(self, constants: Constants) -> Fill:
+        if self.otherwise is not None and constants.get(self.otherwise[0]) == self.otherwise[1]:
+            return self.otherwise[2]
+        return self.fill
 
 
 @dataclass(frozen=True)
@@ -31,12 +52,16 @@ class Constant:
     """An argument that is no tensor; the mode gives its value."""
 
     name: str
+    size: str | tuple[str, ...] = ""
+    """The dimension that it repeats, or several, as some ops want to be told; then no mode gives it."""
 
 
 @dataclass(frozen=True)
 class Output:
     name: str
     dims: tuple[str, ...]
+    layout: Layout = "dense"
+    """How its gradient arrives."""
 
 
 Mode = Callable[[random.Random], Constants]
@@ -64,6 +89,15 @@ class Recipe:
     """How matrices may lie in memory when callers hand them over."""
     optional: int = 0
     """How many arguments at the end callers may leave out; `stock` has what they then are."""
+    types: tuple[str, ...] = ("float16", "bfloat16", "float32")
+    """In which the op is any good."""
+    rows: str = "rows"
+    """The dimension of which a kernel that takes a row a program starts one each."""
+    cols: str = "cols"
+    """The dimension that such a program walks."""
+    compares: bool = False
+    """Whether the op compares its inputs with each other: where two are equal the last bit of an input decides, so the
+    rounding that the judge allows for begins after them."""
 
     @property
     def operands(self) -> tuple[Operand, ...]:

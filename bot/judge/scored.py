@@ -11,7 +11,7 @@ from bot.judge.driver import Driver, Foreign
 from bot.judge.inputs import DTYPES
 from bot.judge.layout import BANKS, Layout
 from bot.judge.plan import Probe
-from bot.judge.recipe import Operand, Recipe
+from bot.judge.recipe import Constants, Fill, Recipe
 from bot.judge.tolerance import ROWS_FOR_RMS, errors
 from bot.worker.contract import Call, Shape, TensorSpec
 
@@ -27,31 +27,42 @@ MOST_RIGHT = 3
 """v0 rounds in one way and a variant in another; one whose bits change from run to run is compared each time."""
 
 
-def _values(operand: Operand, spec: TensorSpec, classes: int, rng: torch.Generator) -> torch.Tensor:
-    if operand.fill == "labels":
-        return torch.randint(0, classes, spec.shape, generator=rng, device="cuda")
+def _values(what: Fill, spec: TensorSpec, rng: torch.Generator) -> torch.Tensor:
+    if what == "labels":
+        return torch.randint(0, max(1, spec.below), spec.shape, generator=rng, device="cuda")
     values = torch.randn(spec.shape, generator=rng, device="cuda", dtype=torch.float32)
-    if operand.fill == "weight":
+    if what == "weight":
         values = 1 + 0.3 * values
-    elif operand.fill == "log_probability":
+    elif what == "projection":
+        values = values / max(1, spec.shape[-1]) ** 0.5
+    elif what == "probability":
+        values = values.softmax(dim=-1)
+    elif what == "log_probability":
         values = values.log_softmax(dim=-1)
+    elif what == "halves":
+        half = values[..., : spec.shape[-1] // 2].tanh()
+        values = torch.cat([half, half], dim=-1)
     return values.to(DTYPES[spec.dtype])
 
 
 def _gradient(spec: TensorSpec, bank: int, rng: torch.Generator) -> torch.Tensor:
-    """A scalar loss gets 1 in the first bank, as training gives it, and something else in the others."""
+    """A scalar loss gets 1 in every bank where the case is of such, and else never: an op may tell the two apart."""
     if spec.shape == ():
-        return torch.tensor(1.0 if bank == 0 else 0.25 + bank, device="cuda", dtype=DTYPES[spec.dtype])
+        return torch.tensor(1.0 if spec.ones else 0.5 + bank, device="cuda", dtype=DTYPES[spec.dtype])
     return torch.randn(spec.shape, generator=rng, device="cuda", dtype=torch.float32).to(DTYPES[spec.dtype])
+
+
+def plain(call: Call) -> Constants:
+    """Everything that the call says beside its tensors."""
+    return {a.name: a.value for a in call.arguments if a.tensor is None}
 
 
 def contents(recipe: Recipe, call: Call, bank: int, seed: int) -> dict[str, torch.Tensor]:
     rng = torch.Generator("cuda").manual_seed(seed + bank)
     operands = {operand.name: operand for operand in recipe.operands}
-    first = next((a.tensor for a in call.arguments if a.tensor is not None), None)
-    classes = first.shape[-1] if first is not None and first.shape else 1
+    constants = plain(call)
     found = {
-        a.tensor.name: _values(operands[a.tensor.name], a.tensor, classes, rng)
+        a.tensor.name: _values(operands[a.tensor.name].filled(constants), a.tensor, rng)
         for a in call.arguments
         if a.tensor is not None
     }
@@ -60,6 +71,11 @@ def contents(recipe: Recipe, call: Call, bank: int, seed: int) -> dict[str, torc
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
+def in_memory_order(tensor: torch.Tensor, layout: str) -> torch.Tensor:
+    """As it lies where the op was recorded: scored cases are dense, but for heads as they leave a projection."""
+    return tensor.transpose(1, 2) if layout == "swapped" and tensor.dim() == 4 else tensor
 
 
 class Scored:
@@ -81,11 +97,12 @@ class Scored:
 
     def _bank(self, recipe: Recipe, bank: int, seed: int) -> oracle.Truth:
         made = contents(recipe, self.call, bank, seed)
+        layouts = {spec.name: spec.layout for spec in self.call.tensors}
         for name, offset, nbytes in self.layout.inputs:
             start = self.layout.bank(bank) + offset
-            self._shared[start : start + nbytes].copy_(_bytes(made[name]))
+            self._shared[start : start + nbytes].copy_(_bytes(in_memory_order(made[name], layouts[name])))
         shape = Shape(self.call.case, "full", (), "float32")
-        probe = Probe(self.call, shape, "normal", dict(recipe.stock), seed)
+        probe = Probe(self.call, shape, "normal", {**recipe.stock, **plain(self.call)}, seed)
         truth = oracle.evaluate(recipe, probe, oracle.exact(made))
         torch.cuda.empty_cache()
         return truth

@@ -77,6 +77,10 @@ class Ledger:
         """A record, or None when there is no plain file."""
         return None if self.tip is None else self._repo.read(self.tip, path)
 
+    def list(self, folder: str) -> tuple[str, ...]:
+        """Paths of the records below a folder, sorted."""
+        return () if self.tip is None else tuple(sorted(self._repo.list(self.tip, folder)))
+
     def lines(self, campaign: str) -> tuple[JournalLine, ...]:
         path = journal_path(campaign)
         if self.tip is None:

@@ -21,7 +21,7 @@ class Outbox:
         world.last_event += 1
         fresh = self.folder.with_name(f"{self.folder.name}.new")  # whoever looks sees all of it or nothing
         fresh.mkdir(parents=True, exist_ok=True)
-        (fresh / "event.json").write_text(json.dumps(payload, indent=1), encoding="utf-8")
+        (fresh / "event.json").write_text(json.dumps(payload), encoding="utf-8")
         (fresh / "name").write_text(name, encoding="utf-8")
         self.folder.mkdir(exist_ok=True)
         fresh.rename(self.folder / f"{world.last_event:06d}")

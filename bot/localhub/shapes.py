@@ -111,9 +111,11 @@ class Shapes:
     def _holder(self, owner: str) -> Json:
         return self.user(self.world.accounts.get(owner) or Account(id=400, login=owner, role=Role.ADMIN))
 
+    def _shown_at(self, thread: Thread) -> str:
+        return f"{self.server}/{self.world.repo}/{'pull' if thread.pull else 'issues'}/{thread.number}"
+
     def issue(self, thread: Thread) -> Json:
-        url, kind = f"{self.repo_api}/issues/{thread.number}", "pull" if thread.pull else "issues"
-        shown = f"{self.server}/{self.world.repo}/{kind}/{thread.number}"
+        url, shown = f"{self.repo_api}/issues/{thread.number}", self._shown_at(thread)
         merged = thread.pull.merged_at if thread.pull else None
         ways = {"html_url": shown, "diff_url": f"{shown}.diff", "patch_url": f"{shown}.patch"}
         pull = {"url": f"{self.repo_api}/pulls/{thread.number}", "merged_at": merged, **ways}
@@ -194,7 +196,7 @@ class Shapes:
             "id": comment.id,
             "node_id": node_id("IC", comment.id),
             "url": url,
-            "html_url": f"{self.issue(thread)['html_url']}#issuecomment-{comment.id}",
+            "html_url": f"{self._shown_at(thread)}#issuecomment-{comment.id}",
             "issue_url": f"{self.repo_api}/issues/{comment.number}",
             "user": self.account(comment.author),
             "body": comment.body,

@@ -41,7 +41,16 @@ class JobSpec:
     environment: str
     runs_on: str
     group: str
+    ends_others: bool
+    """`cancel-in-progress`: entering the group ends who is in it."""
+    waits_long: bool
+    """`queue: max`: who waits for the group stays when another one comes."""
     steps: tuple[Step, ...]
+
+    @property
+    def zone(self) -> str:
+        """The zone that it runs, as its step hands it to the action."""
+        return next((step.given["zone"] for step in self.steps if "zone" in step.given), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +107,7 @@ def _steps(found: list[dict[str, Any]]) -> tuple[Step, ...]:
 
 
 def _job(name: str, found: dict[str, Any], permissions: Mapping[str, str]) -> JobSpec:
-    environment = found.get("environment", "")
+    environment, group = found.get("environment", ""), _table(found.get("concurrency"))
     return JobSpec(
         id=name,
         needs=_listed(found.get("needs")),
@@ -110,7 +119,9 @@ def _job(name: str, found: dict[str, Any], permissions: Mapping[str, str]) -> Jo
         given=_table(found.get("with")),
         environment=environment.get("name", "") if isinstance(environment, dict) else environment,
         runs_on=str(found.get("runs-on", "")),
-        group=_table(found.get("concurrency")).get("group", ""),
+        group=group.get("group", ""),
+        ends_others=group.get("cancel-in-progress") == "true",
+        waits_long=group.get("queue") == "max",
         steps=_steps(found.get("steps", [])),
     )
 

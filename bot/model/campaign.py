@@ -7,10 +7,12 @@ from typing import Literal
 
 from bot.model.commands import Optimize
 from bot.model.diagnosis import Diagnosis
+from bot.model.hardware import HardwareNumber
 from bot.model.ids import CampaignId, CommitSha, Digest, OrderId, VariantNumber
 from bot.model.measurement import Measurement, Suite, Survey
 from bot.model.people import Actor
 from bot.model.policy import RepoPolicy
+from bot.model.profiling import Counters, Timeline
 from bot.model.pull import PullSnapshot
 from bot.model.reasons import ReasonCode
 from bot.model.site import KernelSite
@@ -95,6 +97,10 @@ class Profile(Word):
     diagnosis: Diagnosis
     oracle_differs: tuple[str, ...] = ()
     """Test, benchmark, conftest and style files that differ between the PR and its target branch."""
+    counters: Counters | None = None
+    timelines: tuple[Timeline, ...] = ()
+    hardware: tuple[HardwareNumber, ...] = ()
+    """Every number of the GPU that a record of this campaign may use, with where it was read (R-03, R-04)."""
 
 
 class Round(Word):
@@ -196,6 +202,7 @@ class Campaign(Word):
     winner: VariantNumber | None = None
     finalization: Finalization | None = None
     answers: tuple[Answer, ...] = ()
+    cancelled_by: Actor | None = None
     tries: tuple[tuple[CommitSha, Actor], ...] = ()
     """Commits people asked to try, in the order they asked."""
     requested: tuple[str, ...] = ()

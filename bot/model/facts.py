@@ -79,7 +79,7 @@ class Profiled(Word):
 
 
 class RoundOpened(Word):
-    """The hypothesis and the source, written before anything was measured."""
+    """The hypothesis and the source, written before it was tried."""
 
     kind: Literal["round_opened"] = "round_opened"
     order: OrderId

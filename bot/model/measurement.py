@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field
 
+from bot.model.hardware import Learned
 from bot.model.ids import Digest
 from bot.model.word import Word
 
@@ -31,6 +32,9 @@ class Case(Word):
     in_place: tuple[str, ...] = ()
     """Inputs the stock op writes into; restored before every replay."""
     hidden: bool = False
+    grad: Literal["drawn", "one"] = "drawn"
+    """Of a scalar loss: a gradient that is not 1, or the 1 of a loss that nothing is done to, where libraries take
+    short cuts."""
     weight: float = 1.0
 
     def size(self, name: str) -> int:
@@ -139,6 +143,10 @@ class CaseResult(Word):
     launches: tuple[Launch, ...] = ()
     minimum_bytes: int = 0
     """Each distinct input read once, each output written once."""
+    flops: int = Field(default=0, ge=0)
+    """Operations of the reference, the judge's count; 0 where it could not be counted."""
+    matrix_flops: int = Field(default=0, ge=0)
+    """Those of them that are matrix products."""
     traffic_factor: float = Field(default=1.0, ge=0)
     """Bytes moved over minimum bytes, counted by the interpreter on a small case."""
     memory_bytes: int = 0
@@ -175,6 +183,8 @@ class Runner(Word):
     arch: str
     """What was compiled for, e.g. sm_90."""
     gpu_name: str = ""
+    gpu_memory_mib: int = 0
+    """As the driver shows it: a GPU of the same name with other memory is another product."""
     gpu_uuid: str = ""
     driver: str = ""
     python: str = ""
@@ -182,6 +192,8 @@ class Runner(Word):
     triton: str = ""
     sandbox: str = ""
     """Which isolation held the variant's code: bubblewrap, or a weaker one by name."""
+    learned: tuple[Learned, ...] = ()
+    """What a local knowledge base adds of this GPU. Never taken from a job."""
 
 
 class Measurement(Word):

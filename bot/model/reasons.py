@@ -55,6 +55,7 @@ class ReasonCode(StrEnum):
     TARGET_NOT_RECOGNISED = "target_not_recognised"
     CONFIG_INVALID = "config_invalid"
     PREFLIGHT_FAILED = "preflight_failed"
+    ABOVE_THE_ROOF = "above_the_roof"
     # How a campaign moves and ends.
     AWAITING_APPROVAL = "awaiting_approval"
     APPROVED = "approved"

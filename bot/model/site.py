@@ -14,6 +14,8 @@ class KernelSite(Word):
     """The folder that goes on the import path, e.g. `src`."""
     module: str
     """Import name of the op, e.g. `liger_kernel.ops.rms_norm`."""
+    op: str = ""
+    """Its autograd function, where the file holds several."""
     files: tuple[RepoPath, ...]
     """The files a variant may change; the first holds the op."""
     test_file: RepoPath

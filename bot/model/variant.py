@@ -24,7 +24,7 @@ def sources_digest(files: tuple[SourceFile, ...]) -> Digest:
 
 
 class Hypothesis(Word):
-    """What should improve and why, written before anything is measured."""
+    """What should improve and why, written before it is tried."""
 
     title: str
     """One line, fit for a table cell and a commit subject."""

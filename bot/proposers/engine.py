@@ -13,7 +13,7 @@ from functools import lru_cache
 from bot.engine import settings_table
 from bot.engine.settings_table import Choice, Row
 from bot.engine.source import NotUnderstood
-from bot.engine.transforms import TRANSFORMS
+from bot.engine.transforms import PER_KERNEL, TRANSFORMS
 from bot.engine.transforms.rewrite import Rewrite
 from bot.model.campaign import Round
 from bot.model.variant import Hypothesis, Proposal, SourceFile, sources_digest
@@ -31,6 +31,9 @@ FORECASTS: dict[str, Change] = {
     "cache_hints": as_it_was,
     "drop_zero_fill": as_it_was,
     "pipeline_rows": as_it_was,
+    "block_rows": as_it_was,
+    "partial_sums": as_it_was,
+    "scale_at_store": as_it_was,
     "scale_in_kernel": as_it_was,
     "walk_rows": walked,
 }
@@ -139,10 +142,10 @@ def _may_repeat(brief: Brief, name: str) -> bool:
     return not earlier or (_accepted(earlier[-1]) and len(earlier) < AGAIN.get(name, 1))
 
 
-@lru_cache(maxsize=32)
-def _rewritten(name: str, text: str) -> Rewrite | None:
+@lru_cache(maxsize=64)
+def _rewritten(name: str, text: str, only: str = "") -> Rewrite | None:
     """A rewrite takes half a second, and every round asks for all of them, mostly of the same incumbent."""
-    return TRANSFORMS[name].rewrite(text)
+    return PER_KERNEL[name].rewrite(text, only) if only else TRANSFORMS[name].rewrite(text)
 
 
 def _rewrite(brief: Brief, name: str) -> tuple[float, Proposal] | None:
@@ -151,22 +154,42 @@ def _rewrite(brief: Brief, name: str) -> tuple[float, Proposal] | None:
         return None
     for file in brief.sources:
         rewrite = _rewritten(name, file.text)
-        if rewrite is None:
-            continue
-        expects = forecast(brief, rewrite.kernels, FORECASTS[name], least_traffic=name in SPARING)
-        if name in FOR_SOME and expects is not None and expects.gain == 1:
-            continue
-        gain = expects.gain if expects is not None else 1.0
-        hypothesis = Hypothesis(
-            title=rewrite.title,
-            why=rewrite.why,
-            expected=_expected(expects, rewrite.seen),
-            technique=name,
-            references=_references(brief),
-        )
-        files = _with_text(brief, file.path, rewrite.text)
-        return gain, Proposal(files=files, hypothesis=hypothesis, proposer=NAME)
+        found = _hypothesis(brief, name, name, file, rewrite) if rewrite is not None else None
+        if found is not None:
+            return found
     return None
+
+
+def _alone(brief: Brief, name: str) -> Iterator[tuple[float, Proposal]]:
+    """After a rejection each kernel on its own, so that the forward's gain is not lost with the backward's."""
+    earlier = brief.rounds_with(name)
+    if name not in PER_KERNEL or not earlier or _accepted(earlier[0]):
+        return
+    for file in brief.sources:
+        whole = _rewritten(name, file.text)
+        for kernel in whole.kernels if whole is not None and len(whole.kernels) > 1 else ():
+            technique = f"{name}:{kernel}"
+            rewrite = _rewritten(name, file.text, kernel) if not brief.rounds_with(technique) else None
+            found = _hypothesis(brief, name, technique, file, rewrite) if rewrite is not None else None
+            if found is not None:
+                yield found
+
+
+def _hypothesis(
+    brief: Brief, name: str, technique: str, file: SourceFile, rewrite: Rewrite
+) -> tuple[float, Proposal] | None:
+    expects = forecast(brief, rewrite.kernels, FORECASTS[name], least_traffic=name in SPARING)
+    if name in FOR_SOME and expects is not None and expects.gain == 1:
+        return None
+    hypothesis = Hypothesis(
+        title=rewrite.title if technique == name else f"{rewrite.title}, in {rewrite.kernels[0]} alone",
+        why=rewrite.why,
+        expected=_expected(expects, rewrite.seen),
+        technique=technique,
+        references=_references(brief),
+    )
+    proposal = Proposal(files=_with_text(brief, file.path, rewrite.text), hypothesis=hypothesis, proposer=NAME)
+    return expects.gain if expects is not None else 1.0, proposal
 
 
 def _expected(expects: Forecast | None, seen: str) -> str:
@@ -209,9 +232,17 @@ def _ideas(brief: Brief, tables: Tables) -> list[Proposal]:
 
     names = (*TRANSFORMS, BLOCK)
     known = [name for name in brief.diagnosis.strategies if name in names]
-    made = [found for name in dict.fromkeys((*known, *names)) if (found := make(name)) is not None]
+    order = tuple(dict.fromkeys((*known, *names)))
+    made = [found for name in order if (found := make(name)) is not None]
+    made += [found for name in order for found in _alone(brief, name)]
     hopeful = [(gain, proposal) for gain, proposal in made if gain >= HOPELESS]
     return [proposal for _, proposal in sorted(hopeful, key=lambda pair: -pair[0])]
+
+
+def _in_order(brief: Brief, tables: Tables) -> Iterator[Proposal | None]:
+    """Rewrites are made only where the launch numbers have nothing new to say: making them all takes seconds."""
+    yield from _sweeps(brief, tables)
+    yield from _ideas(brief, tables)
 
 
 def propose(brief: Brief) -> Proposal | None:
@@ -220,7 +251,7 @@ def propose(brief: Brief) -> Proposal | None:
         return None
     try:
         tables = settings_table.tables(brief.baseline, brief.suite, brief.surveys)
-        for proposal in (*_sweeps(brief, tables), *_ideas(brief, tables)):
+        for proposal in _in_order(brief, tables):
             if proposal is not None and sources_digest(proposal.files) not in brief.judged:
                 return proposal
     except SyntaxError:  # an incumbent that a person brought may parse for Triton's Python and not for ours

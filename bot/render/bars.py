@@ -21,6 +21,11 @@ def bar(value: float, longest: float, width: int = WIDTH) -> str:
     return ("█" * full + EIGHTHS[rest].strip()).ljust(width)
 
 
+def hollow(value: float, longest: float, width: int = WIDTH) -> str:
+    """Of what was not accepted, so that a long one is not taken for the best."""
+    return ("░" * round(width * min(max(value, 0) / longest, 1) if longest > 0 else 0)).ljust(width)
+
+
 def _remark(campaign: Campaign, number: VariantNumber) -> str:
     played = campaign.round_of(number)
     if number == view.best(campaign) and number:
@@ -38,8 +43,10 @@ def lines(campaign: Campaign, shown: tuple[VariantNumber, ...]) -> list[str]:
     found = []
     for number, score in values.items():
         value = 1.0 if number == 0 else numbers.speed(score) if score else 0.0
-        figure = numbers.ratio(1.0) if number == 0 else numbers.score(score)
-        found.append(f"{f'v{number}':<{names}} {bar(value, longest)} {figure}{_remark(campaign, number)}")
+        figure = numbers.ratio(1.0) if number == 0 else numbers.speed_alone(score)
+        played = campaign.round_of(number)
+        drawn = bar if played is None or view.is_accepted(played) else hollow
+        found.append(f"{f'v{number}':<{names}} {drawn(value, longest)} {figure}{_remark(campaign, number)}")
     return found
 
 

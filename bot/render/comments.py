@@ -18,9 +18,11 @@ from bot.render import (
     escape,
     explaining,
     folded,
+    gains,
     labels,
     numbers,
     plots,
+    profile_page,
     steps,
     story,
     tables,
@@ -74,9 +76,17 @@ def _values(campaign: Campaign, links: Links) -> dict[str, Any]:
         "best": f"v{number}",
         "title": view.title_of(campaign, number).rstrip(". "),
         "speedup": numbers.score(score),
+        "gained": gains.gained(campaign, number),
+        "gained_v0": numbers.over(score, "v0"),
+        "made_of": gains.explained(campaign, number),
+        "way": gains.way(campaign, number),
         "passed": passed,
         "total": total,
         "notes": view.notes(campaign),
+        "seen": bool(
+            campaign.answer_to(Checkpoint.WINNER) or (campaign.outcome and campaign.answer_to(Checkpoint.FINAL))
+        ),
+        "checked": steps.checked(campaign),
         "worst": view.worst(score),
         "names": labels.case_names(campaign.profile.suite if campaign.profile else None),
         "held_back": steps.held_back(campaign),
@@ -144,8 +154,8 @@ def status(campaign: Campaign, links: Links = NO_LINKS, wait: Wait | None = None
     values = _values(campaign, links) | _settings(campaign.command)
     values |= {
         "glyph": steps.glyph(campaign),
-        "headline": steps.headline(campaign),
-        "steps": steps.table(campaign),
+        "headline": steps.headline(campaign, wait),
+        "steps": steps.table(campaign, wait),
         "requester": campaign.requester.login if campaign.requester else "",
         "budget": numbers.many(view.budget(campaign), "variant"),
         "over": campaign.stage in (Stage.CLOSING, Stage.ENDED),
@@ -173,13 +183,11 @@ def checkpoint_profile(campaign: Campaign, links: Links = NO_LINKS) -> str:
         return {
             "approval": typed.approval(campaign),
             "diagnosis": profile.diagnosis,
-            "clues": profile.diagnosis.clues[: detail.visible],
-            "strategies": [escape.code(name) for name in profile.diagnosis.strategies[: detail.visible]],
             "differs": [escape.code(path) for path in profile.oracle_differs[: detail.visible]],
             "differ_count": len(profile.oracle_differs),
             "site": profile.site,
             "budget": numbers.many(view.budget(campaign), "variant"),
-        }
+        } | profile_page.of_comment(campaign, profile, detail.visible, detail.folded)
 
     return _page("checkpoint_profile", campaign, links, more)
 

@@ -7,7 +7,7 @@ import textwrap
 from bot.model.campaign import Campaign, Checkpoint
 from bot.model.ids import VariantNumber
 from bot.model.measurement import Evidence
-from bot.render import labels, numbers, view
+from bot.render import gains, labels, numbers, view
 from bot.render.escape import message as quiet
 
 AUTHOR = ("kernelwright", "bot@kernelwright.invalid")
@@ -36,19 +36,14 @@ def _subject(campaign: Campaign, number: VariantNumber) -> str:
     return f"{base}, {title}" if title and len(base) + 2 + len(title) <= SUBJECT else base
 
 
-def _steps(campaign: Campaign, number: VariantNumber) -> list[VariantNumber]:
-    """The accepted variants this one was made of, oldest first."""
-    chain: list[VariantNumber] = []
-    while number and number not in chain:
-        played = campaign.round_of(number)
-        chain.append(number)
-        number = played.variant.parent if played else 0
-    return chain[::-1]
-
-
 def _changes(campaign: Campaign, number: VariantNumber) -> str:
-    steps = _steps(campaign, number)
-    lines = [_wrapped(quiet(view.title_of(campaign, step)), "- ", "  ") for step in steps[-MOST_CHANGES:]]
+    """Every accepted step with its own share: the last idea is not given the credit of those before it."""
+    steps = gains.steps(campaign, number)
+    evidence = view.evidence(campaign)
+    lines = []
+    for one in steps[-MOST_CHANGES:]:
+        title, share = quiet(one.title), numbers.labelled(gains.share_of(one), evidence)
+        lines.append(_wrapped(f"v{one.number}, {share}: {title}" if len(steps) > 1 else title, "- ", "  "))
     return "\n".join(["Key changes:", *lines])
 
 
@@ -61,6 +56,11 @@ def _summary(campaign: Campaign, number: VariantNumber) -> str:
     return _wrapped(f"{why}{ends} {checked}".strip())
 
 
+def _result(width: int, name: str, before_us: float, after_us: float, speedup: float) -> str:
+    before, after = numbers.duration(before_us), numbers.duration(after_us)
+    return f"  {name:<{width}}  {before:>8} -> {after:>8}  {numbers.ratio(speedup):>6}"
+
+
 def _results(campaign: Campaign, number: VariantNumber) -> str:
     score = view.score_of(campaign, number)
     runner = view.runner(campaign)
@@ -71,16 +71,22 @@ def _results(campaign: Campaign, number: VariantNumber) -> str:
         f"estimated for {runner.arch} by compiling, not timed" if static else f"measured on {quiet(runner.gpu_name)}"
     )
     names = labels.case_names(campaign.profile.suite if campaign.profile else None)
-    shown = [(quiet(names.get(case.case, case.case), 30), case) for case in score.cases[:MOST_CASES]]
-    width = max((len(name) for name, _ in shown), default=0)
-    lines = [
-        f"  {name:<{width}}  {numbers.duration(case.before_us):>8} -> {numbers.duration(case.after_us):>8}"
-        f"  {numbers.ratio(case.speedup):>6}"
-        for name, case in shown
+    cases = [
+        (quiet(names.get(case.case, case.case), 30), case.before_us, case.after_us, case.speedup)
+        for case in score.cases[:MOST_CASES]
     ]
-    more = len(score.cases) - len(shown)
+    shapes = [(quiet(row.name, 30), row.before_us, row.after_us, row.speedup) for row in gains.shapes(campaign, number)]
+    summed = shapes[:MOST_CASES] if gains.adds_up(campaign) else []
+    width = max((len(name) for name, *_ in (*cases, *summed)), default=0)
+    lines = [_result(width, *row) for row in cases]
+    more = len(score.cases) - len(cases)
     lines += [f"  and {numbers.many(more, 'more case')}"] * (more > 0)
-    return "\n".join([f"Results ({where}):", *lines, f"  {'geomean':<{width}}  {numbers.score(score)}"])
+    if summed:
+        lines += ["Forward and backward added:", *(_result(width, *row) for row in summed)]
+        more = len(shapes) - len(summed)
+        lines += [f"  and {numbers.many(more, 'more shape')}"] * (more > 0)
+    mean = _wrapped(f"{numbers.score(score)} = {gains.mean_of(campaign)}")
+    return "\n".join([f"Results ({where}):", *lines, mean])
 
 
 def _approver(campaign: Campaign) -> str:
@@ -92,11 +98,11 @@ def _approver(campaign: Campaign) -> str:
 
 
 def _trailers(campaign: Campaign, number: VariantNumber, approver: str = "") -> str:
-    """`Evidence: static` stands beside `Measured-at` so that the pair never claims a GPU."""
+    """`Judged-at`, for a judge is all that `Evidence: static` had: no GPU measured it."""
     score = view.score_of(campaign, number)
     trailers = {
         "Kernelwright-Campaign": campaign.id,
-        "Measured-at": campaign.measured_at or (campaign.pull.head_sha if campaign.pull else ""),
+        "Judged-at": campaign.measured_at or (campaign.pull.head_sha if campaign.pull else ""),
         "Evidence": str(score.evidence) if score else "",
         "Requested-by": campaign.requester.login if campaign.requester else "",
         "Approved-by": approver,
@@ -114,7 +120,7 @@ def round_message(campaign: Campaign, number: VariantNumber) -> str:
     expected = quiet(f"{hypothesis.why} Expected: {hypothesis.expected}") if hypothesis else ""
     facts = [
         _wrapped(f"Hypothesis: {expected}", rest="  "),
-        _wrapped(f"Result: {_score(campaign, number)} over v0", rest="  "),
+        _wrapped(f"Result: {numbers.over(view.score_of(campaign, number), 'v0')}", rest="  "),
         f"Details: campaigns/{campaign.id}/{view.kernel(campaign)}_v{number}_notes.md",
     ]
     shown = subject if len(subject) <= SUBJECT else subject[: SUBJECT - 1].rstrip() + "…"

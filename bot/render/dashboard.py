@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from bot.model.campaign import Campaign, Outcome, Stage
 from bot.model.ids import CommitSha
 from bot.model.sweep import Cell, own_branch
-from bot.render import bars, budget, commit, escape, folded, labels, numbers, tables, view
+from bot.render import bars, budget, commit, escape, folded, gains, labels, numbers, steps, tables, view
 from bot.render.budget import Detail
 from bot.render.environment import render
 from bot.render.escape import Trusted
@@ -165,7 +165,10 @@ def pull_body(campaign: Campaign, links: Links = NO_LINKS, *, lost: str = "", ch
             kernel=escape.code(view.kernel(campaign)),
             best=f"v{number}",
             title=view.title_of(campaign, number).rstrip(". "),
-            speedup=numbers.score(view.score_of(campaign, number)),
+            gained=gains.gained(campaign, number),
+            made_of=gains.explained(campaign, number),
+            way=gains.way(campaign, number),
+            checked=steps.checked(campaign),
             pinned=view.pinned(campaign),
             day=campaign.requested_at[:10],
             pool=str(cell_gpu),

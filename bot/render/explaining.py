@@ -55,7 +55,7 @@ def _resources(played: Round) -> str:
 
 
 def came(campaign: Campaign, played: Round) -> Trusted:
-    parts = (story.ran(played), story.speed(played), _worst(campaign, played), _resources(played))
+    parts = (story.ran(played), story.speed(campaign, played), _worst(campaign, played), _resources(played))
     return story.sentence(*(text(part) for part in parts if part))
 
 
@@ -64,7 +64,7 @@ def _why(campaign: Campaign, played: Round) -> tuple[str, str]:
     found = played.verdict
     if found is None:
         return "No verdict yet.", "The page says more once the guardrails have looked at it."
-    reason = text(found.reason, story.REASON_LIMIT)
+    reason = text(view.reason(campaign, played), story.REASON_LIMIT)
     back = f"The search went on from {variant_name(played.variant.parent)}"
     match found.decision:
         case Decision.ACCEPTED:
@@ -82,7 +82,7 @@ def _why(campaign: Campaign, played: Round) -> tuple[str, str]:
 
 def _finding(finding: Finding, names: dict[str, str]) -> Trusted:
     case = f" ({text(names.get(finding.case, finding.case))})" if finding.case else ""
-    return Trusted(f"{text(finding.guardrail)}{case}: {text(finding.message)}")
+    return Trusted(f"{text(finding.guardrail)}{case}: {text(labels.in_words(finding.message, names))}")
 
 
 def _findings(campaign: Campaign, played: Round) -> list[str]:

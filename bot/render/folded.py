@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bot.model.campaign import Campaign, CommandRun
 from bot.model.ids import VariantNumber
 from bot.model.measurement import Evidence, Measurement, Passport, Resources, Runner
-from bot.render import labels, numbers, view
+from bot.render import gains, labels, numbers, view
 from bot.render.escape import Trusted, code, text
 from bot.render.tables import NONE, grid, left_out
 
@@ -97,17 +97,32 @@ def cases(campaign: Campaign, number: VariantNumber, most: int) -> Trusted:
             numbers.duration(case.before_us),
             numbers.duration(case.after_us),
             numbers.ratio(case.speedup),
-            numbers.ratio(case.memory_ratio),
+            numbers.more(case.memory_ratio),
         ]
         for case in kept
     ]
-    head = [case_head(campaign), f"Before{mark}", f"After{mark}", f"Speed-up{mark}", "Memory, before/after"]
+    head = [case_head(campaign), f"Before{mark}", f"After{mark}", f"Speed-up{mark}", "Memory"]
     spreads = _spreads(view.measurement_of(campaign, number))
     if any(case.case in spreads for case in kept):
         head.insert(3, "After, low to high")
         for case, row in zip(kept, rows, strict=True):
             row.insert(3, spreads.get(case.case, NONE))
-    return Trusted(grid(head, rows) + left_out(len(kept), len(score.cases), "case"))
+    return Trusted(grid(head, rows) + left_out(len(kept), len(score.cases), "case") + _shapes(campaign, number, most))
+
+
+def _shapes(campaign: Campaign, number: VariantNumber, most: int) -> str:
+    """The sums that the speed-up is the mean of, where no line of a case shows them."""
+    score, found = view.score_of(campaign, number), gains.shapes(campaign, number)
+    if score is None or not found or not gains.adds_up(campaign):
+        return ""
+    mark = f" {numbers.ESTIMATED}" if score.evidence is Evidence.STATIC else ""
+    rows = [
+        [row.name, numbers.duration(row.before_us), numbers.duration(row.after_us), numbers.ratio(row.speedup)]
+        for row in found[:most]
+    ]
+    head = ["Shape, forward + backward added", f"Before{mark}", f"After{mark}", f"Speed-up{mark}"]
+    told = f"{numbers.ratio(numbers.speed(score))}{mark} is the {gains.mean_of(campaign)}:"
+    return f"\n\n{told}\n\n{grid(head, rows)}{left_out(len(rows), len(found), 'shape')}"
 
 
 def findings(campaign: Campaign, numbers_shown: Sequence[VariantNumber], most: int) -> Trusted:
@@ -119,7 +134,7 @@ def findings(campaign: Campaign, numbers_shown: Sequence[VariantNumber], most: i
             finding.guardrail,
             finding.severity,
             names.get(finding.case, finding.case),
-            finding.message,
+            labels.in_words(finding.message, names),
         ]
         for r in campaign.rounds
         if r.verdict and r.variant.number in numbers_shown

@@ -15,6 +15,7 @@ ARCHES = {
     "sm_80": "Ampere sm_80",
     "sm_90": "Hopper sm_90",
     "sm_100": "Blackwell sm_100",
+    "sm_120": "Blackwell sm_120",
     "gfx942": "CDNA3 gfx942",
     "gfx950": "CDNA4 gfx950",
 }
@@ -25,7 +26,7 @@ GOALS = {
 }
 SCOPES = {Scope.GENERAL: "both passes", Scope.FORWARD: "forward", Scope.BACKWARD: "backward"}
 GPUS = {
-    GpuChoice.AUTO: "whichever the runner has",
+    GpuChoice.AUTO: "any the runner has",
     GpuChoice.AMPERE: "Ampere",
     GpuChoice.HOPPER: "Hopper",
     GpuChoice.BLACKWELL: "Blackwell",
@@ -36,7 +37,9 @@ BOTTLENECKS = {
     Bottleneck.COMPUTE: "arithmetic",
     Bottleneck.BALANCED: "memory traffic and arithmetic alike",
     Bottleneck.RESOURCE: "registers, shared memory or spills",
+    Bottleneck.LATENCY: "latency that nothing hides",
     Bottleneck.LAUNCH: "launches too short or too few to fill the GPU",
+    Bottleneck.HOST: "the host: the GPU waits for it",
 }
 STOPPED = {
     StopReason.TARGET_MET: "the target was met",
@@ -78,6 +81,13 @@ def case_names(suite: Suite | None) -> dict[str, str]:
     names = {case.id: case_name(case) for case in cases}
     alike = list(names.values())
     return {key: name if alike.count(name) == 1 else key for key, name in names.items()}
+
+
+def in_words(message: str, names: dict[str, str]) -> str:
+    """A sentence of the guardrails, with every case spelled as the tables spell it."""
+    for key in sorted(names, key=len, reverse=True):
+        message = message.replace(key, names[key])
+    return message
 
 
 def legend(suite: Suite | None) -> str:

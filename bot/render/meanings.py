@@ -222,6 +222,13 @@ MEANINGS: dict[R, Meaning] = {
         "Its test or benchmark is missing, or the untouched kernel does not run.",
         "Mend what the message names and push it; then `/optimize restart`.",
     ),
+    R.ABOVE_THE_ROOF: Meaning(
+        "A number would be above the roof of the GPU by more than 5 %, so it is not shown.",
+        "Nothing moves its bytes or does its arithmetic faster than the GPU can: the count, the time or the ceiling is "
+        "wrong.",
+        "The campaign goes on without that share. Show the record to whoever runs this bot: `kernelwright roofline "
+        "<kernel>` prints the numbers with their sources.",
+    ),
     # How a campaign moves and ends.
     R.AWAITING_APPROVAL: Meaning(
         "The campaign waits for a person.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import floor, isfinite, log10
+from math import floor, isclose, isfinite, log10
 
 from bot.model.measurement import Evidence
 from bot.model.verdict import Score
@@ -99,17 +99,36 @@ def memory(value: Score) -> str:
     return f", with {percent(abs(change))} {'more' if change > 0 else 'less'} memory"
 
 
+def speed_interval(value: Score) -> tuple[float, float] | None:
+    """The interval of the speed-up. Of a score into which memory is weighed it is what the score's own follows from:
+    memory is counted, not timed, so all that is unsure of such a score is its speed."""
+    if value.low is None or value.high is None:
+        return None
+    if speed(value) == value.value:
+        return value.low, value.high
+    memory = value.memory if value.memory is not None else 1.0
+    if isclose(value.value**2, speed(value) * memory, rel_tol=1e-9):
+        return value.low**2 / memory, value.high**2 / memory
+    return None
+
+
+def is_unsure(value: Score, noise_percent: float | None = None) -> bool:
+    """A measured speed-up that noise could make: its interval holds 1, or it stands no higher than the noise."""
+    span = speed_interval(value)
+    within = (noise_percent or 0) >= round(100 * abs(speed(value) - 1), 9)
+    return span is not None and (span[0] <= 1 <= span[1] or within)
+
+
 def _interval(value: Score, noise_percent: float | None) -> str:
     """For a measured score: the interval, the noise it stands above, or that it does not."""
-    if value.low is None or value.high is None:
+    span = speed_interval(value)
+    if span is None:
         return f"{ratio(speed(value))} (no interval recorded)"
-    interval = f"[{ratio(value.low)}, {ratio(value.high)}]"
+    interval = f"[{ratio(span[0])}, {ratio(span[1])}]"
     noise = f", noise floor ±{percent(noise_percent)}" if noise_percent is not None else ""
-    if value.low <= 1 <= value.high or (noise_percent or 0) >= round(100 * abs(value.value - 1), 9):
+    if is_unsure(value, noise_percent):
         return f"no significant change {interval}{noise}"
-    if speed(value) == value.value:
-        return f"{ratio(value.value)} {interval}{noise}"
-    return f"{ratio(speed(value))}, score {ratio(value.value)} {interval}{noise}"
+    return f"{ratio(speed(value))} {interval}{noise}"
 
 
 def speed_alone(value: Score | None, noise_percent: float | None = None) -> str:
@@ -121,6 +140,24 @@ def speed_alone(value: Score | None, noise_percent: float | None = None) -> str:
     return _interval(value, noise_percent)
 
 
+def over(value: Score | None, what: str) -> str:
+    """The speed-up over something, then the memory: never `with 2 % more memory over v0`."""
+    if value is None:
+        return "not scored"
+    return f"{speed_alone(value)} over {what}{memory(value)}"
+
+
 def score(value: Score | None, noise_percent: float | None = None) -> str:
-    """A score as a sentence may quote it."""
+    """Speed-up and memory, where the sentence names nothing that it is over."""
     return speed_alone(value, noise_percent) + (memory(value) if value is not None else "")
+
+
+def small_gain(share: float) -> str:
+    """A share as a signed percentage: two decimals where the 1 % that is asked for decides."""
+    return f"{100 * share:+.2f} %" if abs(share) < 0.02 else percent(100 * share, signed=True)
+
+
+def more(ratio_before_after: float) -> str:
+    """What a ratio of before over after means for what is needed: `+2.1 %` is more."""
+    share = 100 * (1 / ratio_before_after - 1) if ratio_before_after > 0 else None
+    return "same" if share is not None and abs(share) < 0.05 else percent(share, signed=True)

@@ -35,6 +35,7 @@ NAME = 26
 """Characters of a row's name; more would leave no room for the bars."""
 MOST_ROWS = 16
 COLOURS = 64
+UNITS = "%|us|ms|s|GB/s|TB/s|[GT]FLOP/s|of|over|cases?|slower|faster"
 NO_BREAK = "\u00a0"
 
 
@@ -78,7 +79,7 @@ def origin(evidence: Evidence, campaign: Campaign) -> str:
 
 def wrapped(said: str, most: int, *, even: bool = False) -> list[str]:
     """Lines of at most so many characters; a number is never torn from its unit, nor one word left alone if `even`."""
-    bound = re.sub(r"(?<=[\dx]) (?=(?:%|us|ms|s|GB/s|TB/s|of|over|cases?|slower|faster)\b|%)", NO_BREAK, said)
+    bound = re.sub(rf"(?<=[\dx]) (?=(?:{UNITS})\b|%)", NO_BREAK, said)
     lines = textwrap.wrap(bound, most, break_on_hyphens=False)
     if even and len(lines) > 1:
         width = next(n for n in range(most // 2, most + 1) if len(textwrap.wrap(bound, n)) == len(lines))

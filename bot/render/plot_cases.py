@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.model.campaign import Campaign, Round
+from bot.model.ids import VariantNumber
 from bot.model.measurement import Evidence
 from bot.model.verdict import CaseScore, Score
-from bot.render import labels, numbers, view
+from bot.render import gains, labels, numbers, view
 from bot.render import plot_canvas as canvas
 from bot.render.plot_canvas import FONT, MARGIN, MOST_ROWS, SMALL, Look, Sheet
 from bot.render.plot_data import Figures, Spread
 
+MOST_SHAPES = 6
+"""More are left to the table of cases."""
 ROW = 0.5
 BAR = 0.46
 GAP = 7
@@ -71,10 +74,13 @@ def counted(score: Score, spread: Spread) -> str:
     return f"{states.count('faster')} of {numbers.many(len(states), 'case')} faster{slower}"
 
 
-def _notes(campaign: Campaign, score: Score, spread: Spread, rows: list[Row]) -> str:
+def _notes(campaign: Campaign, number: VariantNumber, score: Score, spread: Spread, rows: list[Row]) -> str:
     marks = {"slower": "hatched is slower", "same": "hollow is within the noise"}
     shown = [words for state, words in marks.items() if any(row.said == state for row in rows)]
     notes = [canvas.origin(score.evidence, campaign)]
+    told = gains.explained(campaign, number)
+    if told and len(gains.shapes(campaign, number)) <= MOST_SHAPES:
+        notes.append(f"{told}.")
     if spread.cases:
         notes.append("Whiskers: 95 % interval.")
     if spread.noise_percent is not None:
@@ -126,7 +132,7 @@ def figure(campaign: Campaign, known: Figures, look: Look) -> Any:
     finding = f"{canvas.words(view.kernel(campaign), 64)}: {title(campaign, known)}"
     wide = max(canvas.width_of(words, size) for row in rows for words, size in ((row.name, FONT), ("9.99 us", SMALL)))
     left = MARGIN + 0.15 + max(wide, canvas.width_of("99.9 us → 99.9 us", SMALL))
-    notes = _notes(campaign, score, spread, rows)
+    notes = _notes(campaign, number, score, spread, rows)
     page = canvas.sheet(finding, notes, look, rows=ROW * len(rows), left=left)
     canvas.rows_of(page.axes, len(rows))
     noise = (spread.noise_percent or 0.0) / 100

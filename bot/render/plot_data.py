@@ -28,6 +28,8 @@ class RoofPoint:
     after: float | None = None
     copy: float | None = None
     """What a plain copy of the same bytes reached on this very GPU, measured."""
+    intensity: float | None = None
+    """FLOP a byte; None where nobody counted the operations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class Roof:
     points: tuple[RoofPoint, ...]
     ceiling: float | None = None
     """GB/s of the datasheet; None where nobody published one."""
+    peak: float | None = None
+    """TFLOP/s of the units that do the arithmetic, by the datasheet."""
     gpu: str = ""
     """Whose datasheet."""
 

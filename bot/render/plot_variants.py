@@ -7,7 +7,7 @@ from typing import Any
 from bot.model.campaign import Campaign, Round
 from bot.model.measurement import Evidence
 from bot.model.verdict import Score
-from bot.render import numbers, view
+from bot.render import gains, numbers, view
 from bot.render import plot_canvas as canvas
 from bot.render.bars import SHORT
 from bot.render.plot_canvas import MARGIN, MOST_ROWS, Look, Sheet
@@ -35,10 +35,8 @@ def _remark(campaign: Campaign, played: Round | None) -> str:
 
 
 def _whisker(score: Score | None) -> tuple[float, float] | None:
-    """The interval, where it is one of the speed-up that is drawn and not of a score that weighs memory."""
-    if score is None or score.low is None or score.high is None or numbers.speed(score) != score.value:
-        return None
-    return score.low, score.high
+    """The interval of the speed-up that is drawn, where there is one."""
+    return numbers.speed_interval(score) if score else None
 
 
 def _row(page: Sheet, i: int, campaign: Campaign, played: Round | None, score: Score | None) -> None:
@@ -77,7 +75,7 @@ def figure(campaign: Campaign, known: Figures, look: Look) -> Any:
     found = scored(campaign)
     assert found, "no variant has a score to draw"
     rows: list[tuple[Round | None, Score | None]] = [(None, None), *found]
-    notes = [canvas.origin(found[0][1].evidence, campaign)]
+    notes = [canvas.origin(found[0][1].evidence, campaign), f"Each is the {gains.mean_of(campaign)}."]
     if any(_whisker(score) for _, score in found):
         notes.append("Whiskers: 95 % interval.")
     hidden = len(view.judged(campaign)) - len(found)
@@ -91,7 +89,7 @@ def figure(campaign: Campaign, known: Figures, look: Look) -> Any:
     page.axes.axvline(1, color=look.before, linewidth=1.6, zorder=0.6)
     for i, (played, score) in enumerate(rows):
         _row(page, i, campaign, played, score)
-    page.axes.set_xlim(0, 1.42 * max(1.0, *(max(numbers.speed(s), s.high or 0) for _, s in found)))
+    page.axes.set_xlim(0, 1.62 * max(1.0, *(max(numbers.speed(s), (_whisker(s) or (0, 0))[1]) for _, s in found)))
     estimated = ", estimated" if found[0][1].evidence is Evidence.STATIC else ""
-    canvas.ticks(page, f"speed-up over v0, geometric mean{estimated}", canvas.times)
+    canvas.ticks(page, f"speed-up over v0{estimated} (longer is better)", canvas.times)
     return page.figure

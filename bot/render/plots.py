@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bot.model.campaign import Campaign
-from bot.render import plot_canvas, plot_cases, plot_lineage, plot_roofline, plot_trend, plot_variants, view
+from bot.render import gains, plot_canvas, plot_cases, plot_lineage, plot_roofline, plot_trend, plot_variants, view
 from bot.render.plot_canvas import Look
 from bot.render.plot_data import NO_FIGURES, Figures, PastResult
 
@@ -41,7 +41,7 @@ def alt(name: str, campaign: Campaign) -> str:
         case "speedup":
             told = f"{plot_cases.headline(campaign)}, case by case; the same numbers as in the table of cases"
         case "variants":
-            told = f"{plot_variants.title(campaign)}; the same numbers as in the text beside it"
+            told = f"{plot_variants.title(campaign)}; each is the {gains.mean_of(campaign)}"
         case "roofline":
             estimated = "estimated, " if view.is_static(campaign) else ""
             told = f"{plot_roofline.title(campaign)}, {estimated}case by case"

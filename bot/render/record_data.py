@@ -134,9 +134,26 @@ def _error_type(fault: Fault | None, found: Measurement | None) -> str:
     return "accuracy" if found and any(not check.passed for check in found.checks) else "performance"
 
 
-def _pitfalls(played: Round | None, found: Measurement | None) -> list[dict[str, Any]]:
-    verdict = played.verdict if played else None
-    if played is None or verdict is None or verdict.decision is not Decision.REJECTED:
+def _missing(profile: Profile) -> list[dict[str, Any]]:
+    """What nobody published of this GPU."""
+    return [
+        {
+            "error_type": "performance",
+            "error_message": number.says(),
+            "root_cause": None,
+            "fix_applied": "what needs it is left out",
+            "lesson": None,
+        }
+        for number in profile.hardware
+        if number.value is None
+    ]
+
+
+def _pitfalls(profile: Profile, played: Round | None, found: Measurement | None) -> list[dict[str, Any]]:
+    if played is None:
+        return _missing(profile)
+    verdict = played.verdict
+    if verdict is None or verdict.decision is not Decision.REJECTED:
         return []
     fault = found.fault if found else None
     return [
@@ -232,7 +249,7 @@ def memory(campaign: Campaign, profile: Profile, number: int, timestamp: str) ->
         "correctness": {"rel_err": None, "worst_error_over_limit": _worst_margin(found), "status": _status(found)},
         "isa_metric_progress": _isa(found),
         "search_log": [],
-        "pitfalls_and_fixes": _pitfalls(played, found),
+        "pitfalls_and_fixes": _pitfalls(profile, played, found),
         "references": [
             {"source_type": "user-input", "path_or_url": reference, "description": None}
             for reference in (played.variant.hypothesis.references if played else ())

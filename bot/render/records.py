@@ -11,7 +11,7 @@ from bot.model.facts import JournalLine, Profiled, RoundOpened, VariantJudged
 from bot.model.measurement import Measurement
 from bot.model.variant import SourceFile
 from bot.model.verdict import Decision
-from bot.render import escape, folded, labels, numbers, steps, story, tables, times, view
+from bot.render import escape, folded, gains, labels, numbers, profile_page, steps, story, tables, times, view
 from bot.render.environment import render
 from bot.render.escape import Trusted
 from bot.render.record_data import manifest, memory, results_csv
@@ -118,9 +118,8 @@ def _round_values(campaign: Campaign, profile: Profile, played: Round, at: dict[
         "decision": ROUND_DECISIONS[verdict.decision] if verdict else "unknown",
         "reason": verdict.reason if verdict else "",
         "speedup": numbers.score(score),
-        "gain": numbers.percent(100 * verdict.gain_over_best, signed=True)
-        if verdict and verdict.gain_over_best is not None
-        else numbers.UNKNOWN,
+        "gained": numbers.over(score, "v0"),
+        "gain": gains.step(campaign, played),
     }
 
 
@@ -154,7 +153,8 @@ def _shared(campaign: Campaign, profile: Profile, at: dict[str, str]) -> dict[st
         "history": story.story(campaign),
         "stopped": labels.STOPPED[campaign.stopped] if campaign.stopped else "unknown",
         "title": view.title_of(campaign, number),
-        "speedup": view.speedup_of(campaign, number) if number else "none",
+        "gained": numbers.over(view.score_of(campaign, number), "v0") if number else "none",
+        "made_of": gains.explained(campaign, number),
         "baseline": folded.baseline(campaign, EVERY),
         "variants": tables.variants(campaign, every),
         "resources": folded.resources(campaign, every),
@@ -224,7 +224,8 @@ def records(campaign: Campaign, lines: tuple[JournalLine, ...]) -> dict[str, byt
         made["manifest.yaml"] = manifest(campaign, profile, shared["at"].get("created", ""))
         made["logs/performance_trend.md"] = performance_trend(lines)
         for page in ("README", "profile", "comparison", "report"):
-            made[f"{page}.md"] = render(f"records/{page}.md.j2", **shared)
+            more = profile_page.of_record(campaign, profile) if page == "profile" else {}
+            made[f"{page}.md"] = render(f"records/{page}.md.j2", **shared, **more)
         made |= _of_baseline(campaign, profile, shared)
         for played in campaign.rounds:
             made |= _of_round(campaign, profile, played, shared)

@@ -111,7 +111,7 @@ def findings(campaign: Campaign, played: Round) -> Table | None:
 
 
 def idea(campaign: Campaign, played: Round) -> Table:
-    """The hypothesis, as it was written before anything was measured, and what became of it."""
+    """The hypothesis, as it was written before it was tried, and what became of it."""
     variant, verdict = played.variant, played.verdict
     thought = variant.hypothesis
     gain = verdict.gain_over_best if verdict else None

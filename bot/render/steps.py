@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bot.model.campaign import Campaign, Checkpoint, Outcome, Stage
 from bot.model.commands import Mode
+from bot.model.wait import Wait
 from bot.render import labels, numbers, tables, typed, view
 from bot.render.escape import Trusted, code, text
 
@@ -16,6 +17,7 @@ ORDER = (
     Stage.AWAIT_FINAL,
     Stage.PUSHING,
 )
+AT_WORK = (Stage.NEW, Stage.PROFILING, Stage.OPTIMIZING, Stage.FINALIZING)
 NAMES = {
     Stage.PROFILING: "Profile",
     Stage.AWAIT_PROFILE: "Your answer",
@@ -39,7 +41,7 @@ ENDS = {
     Outcome.REVERTED: "ended, nothing was applied",
     Outcome.NOTHING_TO_DO: "ended, nothing to do",
     Outcome.REJECTED: "ended, rejected",
-    Outcome.CANCELLED: "ended, cancelled",
+    Outcome.CANCELLED: "cancelled",
     Outcome.FAILED: "ended, it could not be finished",
 }
 
@@ -84,7 +86,20 @@ def finished(campaign: Campaign) -> str:
         return ""
     if not done.tests or not all(run.passed for run in done.tests):
         return "tests failed"
-    return "tests and style check passed" if done.passed else "style check failed"
+    ran = f"tests passed ({tests_said(campaign)})" if tests_said(campaign) else "tests passed"
+    return f"{ran}, style check {'passed' if done.passed else 'failed'}"
+
+
+def tests_said(campaign: Campaign) -> str:
+    """The last line of the tests' own runner: passed is not all that it counts."""
+    done = campaign.finalization
+    return "; ".join(run.summary for run in done.tests if run.summary) if done else ""
+
+
+def checked(campaign: Campaign) -> str:
+    """The same as a sentence."""
+    said = finished(campaign)
+    return f"{said[:1].upper()}{said[1:]}." if said else ""
 
 
 def _done(campaign: Campaign, stage: Stage) -> str:
@@ -105,11 +120,13 @@ def _done(campaign: Campaign, stage: Stage) -> str:
             return f"pushed {campaign.pushed[:7]}" if campaign.pushed else ""
 
 
-def _now(campaign: Campaign, stage: Stage) -> Trusted:
+def _now(campaign: Campaign, stage: Stage, queued: bool) -> Trusted:
     if stage in typed.WAITING:
         return Trusted(
             f"**waiting for you**: {code(typed.approval(campaign))}, the other answers are in the question below"
         )
+    if queued:
+        return Trusted(f"**waits for the runner**, then: {text(LATER[stage])}")
     doing = searched(campaign) if stage is Stage.OPTIMIZING and campaign.rounds else LATER[stage]
     return Trusted(f"**now**: {text(doing)}")
 
@@ -122,21 +139,35 @@ def asked(campaign: Campaign) -> tuple[Stage, ...]:
     return tuple(stage for stage in ORDER if stage not in skipped and (final or stage is not Stage.AWAIT_FINAL))
 
 
-def table(campaign: Campaign) -> Trusted:
+def is_queued(campaign: Campaign, wait: Wait | None) -> bool:
+    """Whether its order certainly stands in the queue: others are before it, or nobody has taken it up for long."""
+    return campaign.stage in AT_WORK and ((wait is not None and wait.ahead > 0) or campaign.late is not None)
+
+
+def table(campaign: Campaign, wait: Wait | None = None) -> Trusted:
     over = campaign.stage in (Stage.CLOSING, Stage.ENDED)
     now = Stage.PROFILING if campaign.stage is Stage.NEW else campaign.stage
     rows: list[list[object]] = []
+    unreached: list[str] = []
     for stage in asked(campaign):
         if stage is now:
-            rows.append([tables.strong(NAMES[stage]), _now(campaign, stage)])
+            rows.append([tables.strong(NAMES[stage]), _now(campaign, stage, is_queued(campaign, wait))])
         elif over or ORDER.index(stage) < ORDER.index(now):
-            rows.append([NAMES[stage], _done(campaign, stage) or "not reached"])
+            done = _done(campaign, stage)
+            if not done and over:
+                unreached.append(NAMES[stage])
+                continue
+            rows.append([NAMES[stage], done or "not reached"])
         else:
             rows.append([NAMES[stage], f"later: {LATER[stage]}"])
+    if unreached:
+        rows.append(["Not reached", ", ".join(unreached)])
     return tables.grid(["Step", "State"], rows)
 
 
-def headline(campaign: Campaign) -> str:
+def headline(campaign: Campaign, wait: Wait | None = None) -> str:
+    if is_queued(campaign, wait):
+        return "waiting for the runner"
     match campaign.stage:
         case Stage.NEW | Stage.PROFILING:
             return "profiling"
@@ -149,7 +180,8 @@ def headline(campaign: Campaign) -> str:
         case Stage.AWAIT_PROFILE | Stage.AWAIT_WINNER | Stage.AWAIT_FINAL:
             return "waiting for you"
         case Stage.CLOSING | Stage.ENDED:
-            return ENDS[campaign.outcome] if campaign.outcome else "ended"
+            by = f" by {campaign.cancelled_by.login}" if campaign.cancelled_by else ""
+            return f"{ENDS[campaign.outcome]}{by}" if campaign.outcome else "ended"
 
 
 def glyph(campaign: Campaign) -> str:

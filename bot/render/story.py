@@ -5,7 +5,7 @@ from __future__ import annotations
 from bot.model.campaign import Campaign, Checkpoint, Outcome, Round
 from bot.model.ids import variant_name
 from bot.model.verdict import Decision
-from bot.render import labels, numbers, steps, view
+from bot.render import gains, labels, numbers, steps, view
 from bot.render.escape import Trusted, code, text
 
 REASON_LIMIT = 240
@@ -36,24 +36,21 @@ def ran(played: Round) -> str:
     return f"It was right on {passed} of {numbers.many(total, 'correctness case')}"
 
 
-def speed(played: Round) -> str:
+def speed(campaign: Campaign, played: Round) -> str:
     """What the stopwatch or the model said, and the step from the best before it."""
-    verdict = played.verdict
-    if verdict is None or verdict.score is None:
+    score = played.verdict.score if played.verdict else None
+    if score is None:
         return ""
-    said = f"{numbers.score(verdict.score)} over v0"
-    if verdict.gain_over_best is None:
-        return said
-    step = numbers.labelled(numbers.percent(100 * verdict.gain_over_best, signed=True), verdict.score.evidence)
-    return f"{said}, {step} over the best before it"
+    said, more = numbers.over(score, "v0"), gains.step(campaign, played)
+    return f"{said}; {more}" if more else said
 
 
-def verdict(played: Round) -> str:
+def verdict(campaign: Campaign, played: Round) -> str:
     """Kept or dropped, and why."""
     found, parent = played.verdict, variant_name(played.variant.parent)
     if found is None:
         return "It is not judged yet"
-    why = text(found.reason, REASON_LIMIT)
+    why = text(view.reason(campaign, played), REASON_LIMIT)
     match found.decision:
         case Decision.ACCEPTED:
             return "Kept"
@@ -78,7 +75,11 @@ def _round(campaign: Campaign, played: Round) -> str:
     idea, name = played.variant.hypothesis, variant_name(played.variant.number)
     head = f"**{name}**, from {variant_name(played.variant.parent)}{brought_by(played)}: {text(idea.title, 90)}"
     return sentence(
-        head, f"The idea: {text(idea.why, REASON_LIMIT)}", ran(played), text(speed(played)), verdict(played)
+        head,
+        f"The idea: {text(idea.why, REASON_LIMIT)}",
+        ran(played),
+        text(speed(campaign, played)),
+        verdict(campaign, played),
     )
 
 

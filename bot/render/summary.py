@@ -6,11 +6,50 @@ from typing import Any
 
 from bot.model.campaign import Campaign, Round
 from bot.model.ids import variant_name
+from bot.model.verdict import CaseScore, Score
+from bot.render import gains, numbers
+
+DECIMALS = 4
+
+
+def _figure(value: float | None) -> float | None:
+    return None if value is None else round(value, DECIMALS)
+
+
+def _case(case: CaseScore) -> dict[str, Any]:
+    return {
+        "case": case.case,
+        "before_us": _figure(case.before_us),
+        "after_us": _figure(case.after_us),
+        "speedup": _figure(case.speedup),
+        "memory_ratio": _figure(case.memory_ratio),
+    }
+
+
+def _score(campaign: Campaign, number: int, score: Score | None) -> dict[str, Any]:
+    """`speedup` is what people read; `score` is what was judged, into which the goal may weigh memory."""
+    span = numbers.speed_interval(score) if score else None
+    return {
+        "speedup": _figure(numbers.speed(score)) if score else None,
+        "speedup_low": _figure(span[0]) if span else None,
+        "speedup_high": _figure(span[1]) if span else None,
+        "score": _figure(score.value) if score else None,
+        "memory_ratio": _figure(score.memory) if score else None,
+        "shapes": [
+            {
+                "shape": row.name,
+                "before_us": _figure(row.before_us),
+                "after_us": _figure(row.after_us),
+                "speedup": _figure(row.speedup),
+            }
+            for row in gains.shapes(campaign, number)
+        ],
+        "cases": [_case(case) for case in score.cases] if score else [],
+    }
 
 
 def _variant(played: Round, campaign: Campaign) -> dict[str, Any]:
     verdict, number = played.verdict, played.variant.number
-    score = verdict.score if verdict else None
     return {
         "name": variant_name(number),
         "title": played.variant.hypothesis.title,
@@ -20,18 +59,21 @@ def _variant(played: Round, campaign: Campaign) -> dict[str, Any]:
         "digest": played.variant.digest,
         "winner": campaign.winner == number,
         "verdict": str(verdict.decision) if verdict else None,
-        "speedup": round(score.speed or score.value, 4) if score else None,
+        "gain_over_best": _figure(verdict.gain_over_best) if verdict else None,
+        **_score(campaign, number, verdict.score if verdict else None),
         "findings": [finding.model_dump(mode="json") for finding in verdict.findings] if verdict else [],
     }
 
 
 def summary(campaign: Campaign) -> dict[str, Any]:
-    """What was asked, what was found, how it ended. `speedup` is a ratio of `evidence`, over the whole suite."""
-    profile = campaign.profile
+    """What was asked, what was found, how it ended. Every ratio is v0 over the variant: above 1 is less time or memory;
+    `evidence` says whether a GPU measured the times or a model estimated them."""
+    profile, command = campaign.profile, campaign.command
     return {
         "schema": 1,
         "campaign": campaign.id,
-        "kernel": campaign.command.kernel if campaign.command else None,
+        "kernel": command.kernel if command else None,
+        "goal": str(command.goal) if command else None,
         "evidence": str(profile.baseline.runner.evidence) if profile else None,
         "arch": profile.baseline.runner.arch if profile else None,
         "pinned_sha": campaign.pull.head_sha if campaign.pull else None,
@@ -42,5 +84,6 @@ def summary(campaign: Campaign) -> dict[str, Any]:
         "detail": campaign.detail,
         "stopped": str(campaign.stopped) if campaign.stopped else None,
         "diagnosis": profile.diagnosis.sentence if profile else None,
+        "speedup_is": gains.mean_of(campaign),
         "variants": [_variant(played, campaign) for played in campaign.rounds],
     }

@@ -50,7 +50,7 @@ def score_head(campaign: Campaign) -> str:
     goal = campaign.command.goal if campaign.command else Goal.SPEED
     scores = [played.verdict.score for played in campaign.rounds if played.verdict and played.verdict.score]
     mixed = goal is not Goal.SPEED and any(score.speed is None for score in scores)
-    return f"Score ({goal}), geomean" if mixed else "Speed-up, geomean"
+    return f"Score ({goal})" if mixed else "Speed-up"
 
 
 def correct(found: Measurement | None) -> str:
@@ -81,7 +81,7 @@ def verdict(campaign: Campaign, played: Round) -> Trusted:
         return Trusted("being judged")
     if played.variant.number == view.best(campaign):
         return strong(leading(campaign))
-    reason = text(found.reason, REASON_LIMIT)
+    reason = text(view.reason(campaign, played), REASON_LIMIT)
     decision = labels.DECISIONS[found.decision]
     return Trusted(decision if found.decision is Decision.ACCEPTED or not reason else f"{decision}: {reason}")
 
@@ -92,17 +92,17 @@ def _variant_row(campaign: Campaign, played: Round, names: dict[str, str]) -> li
     emphasis = strong if number == view.best(campaign) else text
     return [
         emphasis(f"v{number}"),
+        emphasis(numbers.speed_alone(score)),
+        verdict(campaign, played),
         emphasis(text(played.variant.hypothesis.title, TITLE_LIMIT)),
         correct(played.measurement),
-        emphasis(numbers.score(score)),
         worst_case(score, names),
-        verdict(campaign, played),
     ]
 
 
 def _baseline_row(campaign: Campaign) -> list[object]:
     at = f" at {view.pinned(campaign)}" if campaign.pull else ""
-    return ["v0", f"untouched source{at}", correct(view.measurement_of(campaign, 0)), "1.00x", NONE, "baseline"]
+    return ["v0", "1.00x", "baseline", f"untouched source{at}", correct(view.measurement_of(campaign, 0)), NONE]
 
 
 def _weight(campaign: Campaign, played: Round) -> tuple[int, float, int]:
@@ -128,4 +128,4 @@ def variants(campaign: Campaign, numbers_shown: Sequence[VariantNumber]) -> Trus
     worst = "Worst case" + (f" {numbers.ESTIMATED}" if view.is_static(campaign) else "")
     rows = [_baseline_row(campaign)] if 0 in numbers_shown else []
     rows += [_variant_row(campaign, r, names) for r in campaign.rounds if r.variant.number in numbers_shown]
-    return grid(["#", "Change", "Correct", score_head(campaign), worst, "Verdict"], rows)
+    return grid(["#", score_head(campaign), "Verdict", "Change", "Correct", worst], rows)

@@ -9,7 +9,7 @@ from bot.model.ids import VariantNumber
 from bot.model.measurement import Evidence, Measurement, Runner
 from bot.model.variant import SourceFile
 from bot.model.verdict import CaseScore, Score
-from bot.render import numbers
+from bot.render import labels, numbers
 
 MOST_NOTES = 5
 TRY_STAGES = (Stage.AWAIT_PROFILE, Stage.OPTIMIZING, Stage.AWAIT_WINNER)
@@ -98,11 +98,26 @@ def judged(campaign: Campaign) -> tuple[Round, ...]:
     return tuple(played for played in campaign.rounds if played.verdict is not None)
 
 
+def case_names(campaign: Campaign) -> dict[str, str]:
+    return labels.case_names(campaign.profile.suite if campaign.profile else None)
+
+
+def reason(campaign: Campaign, played: Round) -> str:
+    """Why it was kept or dropped, with the cases as the tables name them."""
+    return labels.in_words(played.verdict.reason, case_names(campaign)) if played.verdict else ""
+
+
 def notes(campaign: Campaign) -> tuple[str, ...]:
-    """What a human should know before taking the best variant."""
+    """What a human should know before taking the best variant: one sentence a rule, however many cases it names."""
     played = campaign.round_of(best(campaign))
-    found = played.verdict.findings if played and played.verdict else ()
-    return tuple(finding.message for finding in found if finding.severity == "note")[:MOST_NOTES]
+    found = [one for one in (played.verdict.findings if played and played.verdict else ()) if one.severity == "note"]
+    by_rule: dict[str, list[str]] = {}
+    for finding in found:
+        by_rule.setdefault(finding.guardrail, []).append(labels.in_words(finding.message, case_names(campaign)))
+    told = []
+    for first, *rest in by_rule.values():
+        told.append(f"{first}; {numbers.many(len(rest), 'more case')} alike" if rest else first)
+    return tuple(told)[:MOST_NOTES]
 
 
 def failed_run(campaign: Campaign) -> CommandRun | None:

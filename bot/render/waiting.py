@@ -20,7 +20,7 @@ def _span(low_s: float, high_s: float) -> str:
 def line(wait: Wait | None) -> str:
     if wait is None:
         return ""
-    place = "Next in line for the GPU" if wait.ahead == 0 else f"{numbers.many(wait.ahead, 'job')} before it in line"
+    place = "Next in line for the runner" if wait.ahead == 0 else f"{numbers.many(wait.ahead, 'job')} before it in line"
     if wait.low_s is None or wait.high_s is None:
         return f"{place}. How long it takes cannot be said: too few such jobs have run here."
     jobs = f"the last {wait.samples} {wait.phase} jobs here"

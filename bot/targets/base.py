@@ -32,6 +32,10 @@ class Target(Protocol):
         """Files that must exist and do not."""
         ...
 
+    def refused(self, kernel: str) -> UserError | None:
+        """Why a kernel that is here cannot be judged; None for one that can, and for one that is not here."""
+        ...
+
     def site(self, kernel: str, *, with_gpu: bool = False) -> KernelSite:
         """Where the kernel lives. Without a GPU its tests run under Triton's interpreter."""
         ...
@@ -50,6 +54,15 @@ def unknown_kernel(kernel: str, kernels: Collection[str]) -> UserError:
     return UserError(
         f"{kernel[:64]!a} is not a kernel that can be optimised here",
         hint=f"{nearest(kernel, kernels)}kernels here: {listed}",
+        reason=ReasonCode.UNKNOWN_KERNEL,
+    )
+
+
+def without_recipe(kernel: str, why: str, kernels: Collection[str]) -> UserError:
+    listed = ", ".join(sorted(kernels)) or "none"
+    return UserError(
+        f"`{kernel[:64]}` cannot be judged: {why}",
+        hint=f"choose one of {listed}; docs/kernels.md says what each kernel needs and how a recipe is written",
         reason=ReasonCode.UNKNOWN_KERNEL,
     )
 

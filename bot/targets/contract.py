@@ -30,7 +30,7 @@ from bot.model.reasons import ReasonCode
 from bot.model.sweep import SweepPolicy
 from bot.model.word import Word
 from bot.targets.base import PYTEST, nearest
-from bot.targets.suites import SIZES
+from bot.targets.sizes import SIZES
 
 CONFIG = "kernelwright.toml"
 MAX_TEXT = 64 * 2**10

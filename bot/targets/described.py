@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bot.errors import UserError
 from bot.model.measurement import Suite
 from bot.model.site import KernelSite
 from bot.targets.base import SuiteName, environment, incomplete, unknown_kernel
@@ -32,6 +33,10 @@ class DescribedTarget:
 
     def kernels(self) -> tuple[str, ...]:
         return tuple(kernel for kernel in sorted(self._kernels) if not self.missing(kernel))
+
+    def refused(self, kernel: str) -> UserError | None:
+        """A kernel without a recipe cannot be described."""
+        return None
 
     def files(self, kernel: str) -> tuple[str, ...]:
         missing = self.missing(kernel)

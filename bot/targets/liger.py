@@ -10,17 +10,34 @@ from bot.errors import UserError
 from bot.model.measurement import Suite
 from bot.model.reasons import ReasonCode
 from bot.model.site import KernelSite
-from bot.targets.base import PYTEST, SuiteName, Target, environment, incomplete, unknown_kernel
+from bot.targets.base import PYTEST, SuiteName, Target, environment, incomplete, unknown_kernel, without_recipe
 from bot.targets.contract import CONFIG, RepoConfig
 from bot.targets.dependents import dependent_tests, recipe_of
 from bot.targets.described import DescribedTarget
-from bot.targets.suites import SIZES, suite_of
+from bot.targets.sizes import SIZES
+from bot.targets.suites import suite_of
 from bot.targets.tree import TreeReader, read_text
 
 ROOT = "src"
 TESTS = "test"
 OP = re.compile(r"src/([A-Za-z_]\w*)/ops/([a-z][a-z0-9_]*)\.py", re.ASCII)
 KERNEL = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
+
+
+OPS = {"swiglu": "LigerSiLUMulFunction"}
+"""The autograd function that is optimised, where the file of the op holds several in liger-kernel 0.8.5."""
+
+NO_RECIPE = {
+    "fused_moe": "there is no recipe for it yet: which rows an expert gets depends on an index that must not repeat",
+    "grpo_loss": "there is no recipe for it yet: beside logits it takes indices, a mask and many more arguments",
+    "mhc": "there is no recipe for it yet: its file holds three ops that pass results to one another",
+    "mlp": "there is no recipe for it yet: its kernels need tensor descriptors, which were never tried interpreted",
+    "tiled_mlp": "there can be no recipe for it: it takes a function and a module, and launches no kernel of its own",
+    "vocab_parallel_cross_entropy": "it needs several GPUs: a vocabulary is spread over the ranks of a process group, "
+    "and one campaign has one GPU",
+}
+"""What stands in the way, where a kernel of liger-kernel 0.8.5 cannot be judged."""
+PLAIN = "there is no recipe for it yet: what it computes, on which inputs and how exactly is known to nobody here"
 
 
 def test_path(kernel: str) -> str:
@@ -75,11 +92,19 @@ class LigerTarget:
     def kernels(self) -> tuple[str, ...]:
         return tuple(kernel for kernel in sorted(SIZES) if not self.missing(kernel))
 
+    def refused(self, kernel: str) -> UserError | None:
+        if kernel in SIZES or not KERNEL.fullmatch(kernel) or not self._tree.exists(self._needed(kernel)[0]):
+            return None
+        return without_recipe(kernel, NO_RECIPE.get(kernel, PLAIN), self.kernels())
+
     def _known(self, kernel: str) -> str:
-        """A kernel of which a part is there gets told what is missing; any other, which ones there are."""
+        """A kernel of which a part is there is told what is missing; one that nobody can judge, why; any other, which
+        ones there are."""
         missing = self.missing(kernel)
         if kernel in SIZES and missing and len(missing) < len(self._needed(kernel)):
             raise incomplete(kernel, missing)
+        if refused := self.refused(kernel):
+            raise refused
         if kernel not in SIZES or missing:
             raise unknown_kernel(kernel, self.kernels())
         return kernel
@@ -100,6 +125,7 @@ class LigerTarget:
             preset=self.preset,
             source_root=ROOT,
             module=f"{self._module}.{kernel}",
+            op=OPS.get(kernel, ""),
             files=files,
             test_file=test,
             benchmark_file=benchmark_path(kernel),

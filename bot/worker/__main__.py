@@ -31,10 +31,16 @@ from bot.worker.contract import (
     write_text,
 )
 from bot.worker.contract.gpu import GpuAnswer, GpuRequest
+from bot.worker.contract.looking import LookAnswer, LookRequest
 
-Request = CheckRequest | CompileRequest | GpuRequest
-Answer = CheckAnswer | CompileAnswer | GpuAnswer
-_REQUESTS: dict[str, Any] = {"check": CheckRequest, "compile": CompileRequest, "gpu": GpuRequest}
+Request = CheckRequest | CompileRequest | GpuRequest | LookRequest
+Answer = CheckAnswer | CompileAnswer | GpuAnswer | LookAnswer
+_REQUESTS: dict[str, Any] = {
+    "check": CheckRequest,
+    "compile": CompileRequest,
+    "gpu": GpuRequest,
+    "look": LookRequest,
+}
 
 
 def _request(folder: Path) -> Request:
@@ -51,6 +57,8 @@ def _refused(request: Request, kind: str, error: BaseException) -> Answer:
         return CheckAnswer((), refusal=refusal)
     if isinstance(request, GpuRequest):
         return GpuAnswer((), (), refusal=refusal)
+    if isinstance(request, LookRequest):
+        return LookAnswer((), refusal=refusal)
     return CompileAnswer((), (), (), refusal=refusal)
 
 
@@ -92,9 +100,22 @@ def _gpu(request: GpuRequest, inputs: Path, outputs: Path) -> Any:
     return lambda: gpu_job.gpu_job(op, request, inputs, outputs, switches)
 
 
+def _look(request: LookRequest) -> Any:
+    import torch
+
+    from bot.worker import looking
+    from bot.worker.loading import load_op
+
+    torch.cuda.init()
+    op = load_op(request.subject)
+    return lambda: looking.look_job(op, request)
+
+
 def _job(request: Request, inputs: Path, outputs: Path) -> Any:
     if isinstance(request, CheckRequest):
         return _check(request, inputs, outputs)
+    if isinstance(request, LookRequest):
+        return _look(request)
     return _gpu(request, inputs, outputs) if isinstance(request, GpuRequest) else _compile(request)
 
 
@@ -128,6 +149,14 @@ def _carry_out(request: Request, inputs: Path, outputs: Path) -> tuple[Any, int]
     return answer, Exit.OK
 
 
+def _all_of(request: Request, inputs: Path, outputs: Path) -> tuple[Any, int]:
+    if not isinstance(request, GpuRequest):
+        return _carry_out(request, inputs, outputs)
+    from bot.worker import shares
+
+    return shares.carry_out(request, lambda share: _carry_out(share, inputs, outputs), outputs)
+
+
 def main(arguments: list[str]) -> int:
     if arguments[0] == "--nursery":
         from bot.worker import nursery
@@ -139,7 +168,7 @@ def main(arguments: list[str]) -> int:
     except (ContractError, ValueError) as error:
         print(error, file=sys.stderr)
         return Exit.BAD_REQUEST
-    answer, code = _carry_out(request, inputs, outputs)
+    answer, code = _all_of(request, inputs, outputs)
     write_text(outputs / ANSWER, render(answer))
     return code
 

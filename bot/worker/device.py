@@ -20,7 +20,10 @@ _SAYS = {torch.Tensor.device: CUDA, torch.Tensor.is_cuda: True, torch.Tensor.is_
 """Attributes of a tensor that are answered for it."""
 _STAYS = (torch.Tensor.cuda, torch.Tensor.pin_memory)
 _ITEM = (torch.Tensor.item, torch.Tensor.__index__, torch.Tensor.__int__, torch.Tensor.__float__)
-_TRUTH = (torch.Tensor.__bool__, torch.equal, torch.allclose, torch.Tensor.equal, torch.Tensor.allclose)
+_WIDE = (torch.mm, torch.addmm, torch.bmm, torch.baddbmm)
+"""Products that may be asked for in a wider type, by GPUs alone."""
+_DIFFER = (torch.ne, torch.Tensor.ne, torch.Tensor.__ne__)
+_ALIKE = (torch.equal, torch.allclose, torch.Tensor.equal, torch.Tensor.allclose)
 
 
 def _is_cuda(value: Any) -> bool:
@@ -30,11 +33,16 @@ def _is_cuda(value: Any) -> bool:
 
 
 class PretendCuda(TorchFunctionMode):  # type: ignore[misc]
-    """While active, tensors claim to be on a GPU and what is made "on cuda" is made at home."""
+    """While active, tensors claim to be on a GPU and what is made "on cuda" is made at home.
 
-    def __init__(self, home: str) -> None:
+    `holds` is the answer to `if <tensor>` where there are no values: what a guard asks is false (`if x.isnan().any()`),
+    what an assertion asks is true (`assert labels.max() < classes`). `alike` is the answer to whether two tensors are
+    equal there: a gradient is, to 1, where it is 1.
+    """
+
+    def __init__(self, home: str, *, holds: bool = False, alike: bool = False) -> None:
         super().__init__()
-        self._home = torch.device(home)
+        self._home, self._holds, self._alike = torch.device(home), holds, alike
 
     def _at_home(self, value: Any) -> Any:
         return self._home if _is_cuda(value) else value
@@ -49,13 +57,19 @@ class PretendCuda(TorchFunctionMode):  # type: ignore[misc]
             # Values do not exist here; one plausible answer keeps the launches coming.
             if func in _ITEM:
                 return 1.0 if args[0].is_floating_point() else 1
-            if func in _TRUTH:
-                return False
+            if func is torch.Tensor.__bool__:
+                return self._holds
+            if func in _ALIKE:
+                return self._alike
+            if func in _DIFFER and args[0].dim() == 0:
+                return not self._alike
         if func in _STAYS:
             return args[0]
         if func is torch.device:
             return func(*args, **(kwargs or {}))
         kwargs = {name: self._at_home(value) for name, value in (kwargs or {}).items()}
+        if func in _WIDE and (wide := kwargs.pop("out_dtype", None)) is not None:
+            args = [value.to(wide) if isinstance(value, torch.Tensor) else value for value in args]
         return func(*[self._at_home(value) for value in args], **kwargs)
 
 

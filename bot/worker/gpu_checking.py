@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from bot.worker import gpu_inputs, manners
+from bot.worker import gpu_inputs, manners, tuning
 from bot.worker.checking import collect
 from bot.worker.contract import MAX_BLOB, Call, CallAnswer, Footprint, Refusal, RunAnswer, clip, read_bytes
 from bot.worker.fences import Fences, Fencing
@@ -122,8 +122,9 @@ def check_call(op: Any, call: Call, inputs: Path, outputs: Path, switches: dict[
     blob = read_bytes(inputs / call.blob, MAX_BLOB)
     runs: list[RunAnswer] = []
     try:
-        for number in range(call.turns):
-            runs.append(_Turn(op, call, blob, number).run(outputs, switches))
+        with tuning.untimed(call.id):
+            for number in range(call.turns):
+                runs.append(_Turn(op, call, blob, number).run(outputs, switches))
     except Exception as error:  # whatever variant code raises is news about the variant
         if is_sticky(error):
             raise ContextLost(f"{call.case}: {error}") from error

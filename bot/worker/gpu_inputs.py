@@ -21,13 +21,20 @@ def _bound(call: Call, made: dict[str, torch.Tensor]) -> Materials:
     return Materials(arguments, made, [made[spec.name] for spec in call.grads])
 
 
+def _other_way_round(spec: TensorSpec) -> tuple[int, int]:
+    """The two dimensions that changed places in memory; the same one twice where none did."""
+    if spec.layout == "transposed":
+        return -2, -1
+    return (1, 2) if spec.layout == "swapped" and len(spec.shape) == 4 else (-1, -1)
+
+
 def _strides(spec: TensorSpec) -> tuple[int, ...]:
     """Of the tensor as callers hand it over: dense, with a gap after each row or batch, or transposed."""
     shape = list(spec.shape)
     if spec.layout == "sliced" and len(shape) > 2:
         shape[-2] += 1
-    if spec.layout == "transposed":
-        shape[-2:] = reversed(shape[-2:])
+    first, second = _other_way_round(spec)
+    shape[first], shape[second] = shape[second], shape[first]
     if spec.layout == "padded":
         shape[-1] += GAP
     steps, step = [], 1
@@ -35,8 +42,7 @@ def _strides(spec: TensorSpec) -> tuple[int, ...]:
         steps.append(step)
         step *= max(1, size)
     steps.reverse()
-    if spec.layout == "transposed":
-        steps[-2:] = reversed(steps[-2:])
+    steps[first], steps[second] = steps[second], steps[first]
     return tuple(steps)
 
 
@@ -55,22 +61,29 @@ def from_blob(call: Call, blob: bytes, fences: Fences) -> Materials:
     return _bound(call, made)
 
 
-def _drawn(spec: TensorSpec, kind: str, classes: int) -> torch.Tensor:
+def _drawn(spec: TensorSpec, kind: str) -> torch.Tensor:
     if kind == "labels":
-        return torch.randint(0, max(1, classes), spec.shape, device=DEVICE, dtype=torch.int64)
+        return torch.randint(0, max(1, spec.below), spec.shape, device=DEVICE, dtype=torch.int64)
+    if spec.ones:
+        return torch.ones(spec.shape, device=DEVICE, dtype=DTYPES[spec.dtype])
     values = torch.randn(spec.shape, device=DEVICE, dtype=torch.float32)
     if kind == "weight":
         values = 1 + 0.3 * values
+    elif kind == "projection":
+        values = values / max(1, spec.shape[-1]) ** 0.5
+    elif kind == "probability":
+        values = values.softmax(dim=-1)
     elif kind == "log_probability":
         values = values.log_softmax(dim=-1)
-    return values.to(DTYPES[spec.dtype])
+    elif kind == "halves":
+        values = values[..., : spec.shape[-1] // 2].tanh().repeat(*([1] * (len(spec.shape) - 1)), 2)
+    made = torch.empty_strided(spec.shape, _strides(spec), device=DEVICE, dtype=DTYPES[spec.dtype])
+    return made.copy_(values)
 
 
 def drawn(call: Call, fills: dict[str, str]) -> dict[str, torch.Tensor]:
     """Plausible contents by name. What is recorded does not depend on them, or it is not replayed."""
-    first = next((s for s in call.tensors if s.shape), None)
-    classes = first.shape[-1] if first is not None else 1
-    return {spec.name: _drawn(spec, fills.get(spec.name, "signal"), classes) for spec in call.tensors}
+    return {spec.name: _drawn(spec, fills.get(spec.name, "signal")) for spec in call.tensors}
 
 
 def laid(call: Call, contents: dict[str, torch.Tensor]) -> Materials:

@@ -20,7 +20,7 @@ class NotTheVariant(Exception):
 
 
 class OpMissing(Exception):
-    """The op's file does not hold exactly one autograd function."""
+    """The op's file does not hold exactly one autograd function, nor the one that was asked for."""
 
 
 def file_digest(path: Path) -> str:
@@ -31,10 +31,12 @@ def _named_bases(node: ast.ClassDef) -> set[str]:
     return {base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "") for base in node.bases}
 
 
-def op_name(source: str) -> str:
-    """The one class of the file that derives from torch.autograd.Function."""
+def op_name(source: str, wanted: str = "") -> str:
+    """The class of the file that derives from torch.autograd.Function: the wanted one, else the only one."""
     classes = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
     found = [node.name for node in classes if "Function" in _named_bases(node)]
+    if wanted in found:
+        return wanted
     if len(found) != 1:
         raise OpMissing(f"expected one autograd.Function in the op's file, found {', '.join(found) or 'none'}")
     return found[0]
@@ -57,7 +59,7 @@ def load_op(subject: Subject) -> type[torch.autograd.Function]:
     """The op of the variant. Its import root comes first on the path, but late: it can shadow nothing of ours."""
     root = Path(subject.root)
     source = (root / subject.op_file).read_text(encoding="utf-8")
-    name = op_name(source)
+    name = op_name(source, subject.op)
     sys.path.insert(0, str(root))
     module = importlib.import_module(subject.module)
     prove(root, subject.files)

@@ -15,7 +15,7 @@ import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 PR_SET_CHILD_SUBREAPER = 36
 MAX_ORDER = 1 << 16
@@ -37,19 +37,11 @@ def _receive(channel: socket.socket) -> tuple[dict[str, Any], int]:
     return json.loads(text), descriptors[0]
 
 
-def _work(order: dict[str, Any], output: int, work: Work) -> None:
-    """The worker itself: a session, an environment and a home of its own. Never returns."""
+def leave(work: Callable[[], int]) -> NoReturn:
+    """What a forked child does with its life: the work, and then an end that runs nothing of its parent's."""
     code = 70
     try:
-        os.setsid()
-        empty = os.open(os.devnull, os.O_RDONLY)
-        for target, source in ((0, empty), (1, output), (2, output)):
-            os.dup2(source, target)
-        os.closerange(3, 1 << 10)
-        os.environ.clear()
-        os.environ.update(order["environment"])
-        os.chdir(order["directory"])
-        code = work([order["request"], order["answer"]])
+        code = work()
         sys.stdout.flush()
         sys.stderr.flush()
     except SystemExit as error:
@@ -60,6 +52,19 @@ def _work(order: dict[str, Any], output: int, work: Work) -> None:
         os._exit(code)
 
 
+def _work(order: dict[str, Any], output: int, work: Work) -> int:
+    """The worker itself: a session, an environment and a home of its own."""
+    os.setsid()
+    empty = os.open(os.devnull, os.O_RDONLY)
+    for target, source in ((0, empty), (1, output), (2, output)):
+        os.dup2(source, target)
+    os.closerange(3, 1 << 10)
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    os.chdir(order["directory"])
+    return work([order["request"], order["answer"]])
+
+
 def _keep(channel: socket.socket, work: Work) -> None:
     """Start the worker, say who it is, say how it ended, and stay until nobody asks any more. Never returns."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -68,7 +73,7 @@ def _keep(channel: socket.socket, work: Work) -> None:
     worker = os.fork()
     if worker == 0:
         channel.close()
-        _work(order, output, work)
+        leave(lambda: _work(order, output, work))
     os.close(output)
     channel.sendall(f"{os.getpid()} {worker}\n".encode())
     _, status = os.waitpid(worker, 0)

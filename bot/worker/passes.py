@@ -54,8 +54,15 @@ def _from_blob(spec: TensorSpec, blob: bytearray, start: int) -> torch.Tensor:
     return _laid_out(raw.reshape(spec.shape), spec.layout)
 
 
+def _bare(spec: TensorSpec, home: str) -> torch.Tensor:
+    made = torch.empty(spec.shape, dtype=DTYPES[spec.dtype], device=home)
+    return made if spec.layout == "dense" else _laid_out(made, spec.layout)
+
+
 def _laid_out(dense: torch.Tensor, layout: str) -> torch.Tensor:
     """A copy in memory of its own. What lies in a gap is nobody's to read."""
+    if layout == "swapped" and dense.dim() == 4:
+        return dense.transpose(1, 2).clone(memory_format=torch.contiguous_format).transpose(1, 2)
     if layout == "transposed":
         return dense.transpose(-1, -2).clone(memory_format=torch.contiguous_format).transpose(-1, -2)
     if layout == "padded":
@@ -81,7 +88,7 @@ def materials(call: Call, home: str, blob: bytes | None) -> Materials:
     content = bytearray(blob) if blob else None
     for spec, start in zip(specs, starts, strict=True):
         if content is None:
-            made[spec.name] = torch.empty(spec.shape, dtype=DTYPES[spec.dtype], device=home)
+            made[spec.name] = _bare(spec, home)
         else:
             made[spec.name] = _from_blob(spec, content, start)
         if spec.grad:
@@ -121,11 +128,14 @@ def _scored(active: bool, observer: Observer, begin: Any) -> Iterator[None]:
         yield
 
 
-def run_pass(op: Any, call: Call, stuff: Materials, home: str, observer: Observer, begin: Any) -> Outcome:
+def run_pass(
+    op: Any, call: Call, stuff: Materials, home: str, observer: Observer, begin: Any, *, holds: bool = False
+) -> Outcome:
     """Forward, backward alone, or both; `begin` is called where the scored part starts."""
     waiting = [id(grad) for grad in stuff.grads] if call.direction == "forward" else []
     observer.inputs([tensor for tensor in stuff.tensors.values() if id(tensor) not in waiting])
-    with PretendCuda(home), observer:
+    alike = any(spec.ones for spec in call.grads)
+    with PretendCuda(home, holds=holds, alike=alike), observer:
         with _scored(call.direction != "backward", observer, begin):
             outputs = forward(op, stuff)
             gradients = backward(outputs, stuff) if call.direction == "full" else []

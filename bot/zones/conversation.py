@@ -26,10 +26,12 @@ FINAL_REACTION = {
 
 
 def status_state(campaign: Campaign) -> Literal["pending", "success", "failure", "error"]:
-    """pending while anybody works or is waited for; error is the machine's fault, failure is the variant's."""
+    """pending while anybody works or is waited for; error where it was not finished, by the machine's fault or because
+    somebody cancelled it, since GitHub knows no neutral status and green would claim a result; failure is the
+    variant's."""
     if campaign.outcome is None:
         return "pending"
-    if campaign.outcome is Outcome.FAILED:
+    if campaign.outcome in (Outcome.FAILED, Outcome.CANCELLED):
         return "error"
     return "failure" if campaign.outcome is Outcome.REVERTED else "success"
 
@@ -37,10 +39,11 @@ def status_state(campaign: Campaign) -> Literal["pending", "success", "failure",
 def links(campaign: Campaign, scribe: Scribe, doors: Doors) -> Links:
     """Where the records and plots of this campaign can be read, by the commit they stand in."""
     settings, tip, folder = doors.settings, scribe.tip, campaign_dir(campaign.id)
+    drawn = doors.ledger.list(f"{folder}/plots")
 
     def plot(name: str, *, dark: bool) -> str:
         path = plot_path(campaign.id, name, dark=dark)
-        return settings.blob_url(tip, path) + "?raw=true" if doors.ledger.read(path) is not None else ""
+        return settings.blob_url(tip, path) + "?raw=true" if path in drawn else ""
 
     return Links(
         plot_light=plot("speedup", dark=False),

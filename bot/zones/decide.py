@@ -51,7 +51,8 @@ def _obey(command: Command, event: CommentPosted, desk: Desk, doors: Doors) -> Z
         return noted(event, known, doors, ReasonCode.DUPLICATE_EVENT)
     scribe = newest_campaign(doors, event.pull_number)
     standing = standing_of(command, event, pull, doors)
-    answer = may(command, event.actor, standing, pull, desk.config.policy, scribe.campaign if scribe else None)
+    before, config = scribe.campaign if scribe else None, desk.config
+    answer = may(command, event.actor, standing, pull, config.policy, before, config.sweep.pools)
     if isinstance(answer, Refusal):
         return refused(event, doors, answer)
     match command:

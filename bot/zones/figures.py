@@ -48,11 +48,14 @@ def roof_of(campaign: Campaign, after: Mapping[str, float]) -> Roof | None:
             before=_rate(one.minimum_bytes, one.timing.median_us if one.timing else None),
             after=_rate(one.minimum_bytes, after.get(one.case)),
             copy=_rate(one.minimum_bytes, one.roof_us),
+            intensity=one.flops / one.minimum_bytes if one.flops > 0 and one.minimum_bytes > 0 else None,
         )
         for one in profile.baseline.cases
         if one.case in scored
     )
-    return Roof(points=points, ceiling=sheet.number("memory_bandwidth"), gpu=sheet.gpu)
+    products = any(2 * one.matrix_flops > one.flops for one in profile.baseline.cases)
+    peak = sheet.number("bf16") if products else sheet.number("fp32")
+    return Roof(points=points, ceiling=sheet.number("memory_bandwidth"), peak=peak, gpu=sheet.gpu)
 
 
 def figures_of(campaign: Campaign) -> Figures:

@@ -15,6 +15,7 @@ from bot.campaign.lineage import TRY_TECHNIQUE
 from bot.campaign.machine import advance
 from bot.errors import CorruptRecord, UserError
 from bot.git.repo import Repo
+from bot.hardware.catalog import for_runner, registered
 from bot.ledger.journal import Segment
 from bot.model.campaign import Campaign, Finalization, Origin, Profile
 from bot.model.facts import (
@@ -179,12 +180,25 @@ def _check_numbers(value: object) -> None:
 
 def _check_times(measurement: Measurement, suite: Suite) -> None:
     """A modelled time is computed again from the facts beside it; only a GPU's own can be taken as given."""
+    if measurement.runner.learned:
+        raise CorruptRecord("the runner claims numbers of its GPU from a knowledge base, and only a checkout has one")
     try:
         again = timed(measurement, suite)
     except UserError as error:
         raise CorruptRecord(f"nobody can estimate times for that machine: {error}") from error
     if again != measurement:
         raise CorruptRecord("the estimated times do not follow from the raw facts")
+
+
+def _check_hardware(profile: Profile) -> None:
+    """No number of the hardware is taken from a job: what it registered has to stand in our own registry."""
+    try:
+        known = registered(for_runner(profile.baseline.runner))
+    except UserError as error:
+        raise CorruptRecord(f"nobody has described that machine: {error}") from error
+    strange = next((number for number in profile.hardware if number not in known), None)
+    if strange is not None:
+        raise CorruptRecord(f"the profile registers a number that no datasheet of ours has: {strange.metric[:80]}")
 
 
 def _check(fact: Fact, campaign: Campaign, repo: Repo) -> None:
@@ -194,6 +208,7 @@ def _check(fact: Fact, campaign: Campaign, repo: Repo) -> None:
         case Profiled():
             _check_profile(fact.profile, campaign, repo)
             _check_times(fact.profile.baseline, fact.profile.suite)
+            _check_hardware(fact.profile)
         case VariantMeasured() if campaign.profile is not None:
             _check_times(fact.measurement, campaign.profile.suite)
         case RoundOpened():

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bot.analysis.bottleneck import diagnose
 from bot.analysis.estimate import timed
 from bot.bench.finish import finish
 from bot.bench.gpu import Gpu
 from bot.bench.halt import Halt
 from bot.bench.measure import Bench, open_static_bench
+from bot.bench.sandbox import BUBBLEWRAP
 from bot.campaign.effects import (
     Effect,
     EndSearch,
@@ -27,10 +27,9 @@ from bot.campaign.effects import (
 )
 from bot.campaign.lineage import pending_tries, sources_of
 from bot.campaign.machine import advance, fold, owed_in
-from bot.engine.space import settings as launch_settings
 from bot.errors import OperatorError, UserError
 from bot.git.repo import Repo
-from bot.hardware.catalog import for_choice, for_runner
+from bot.hardware.catalog import for_choice
 from bot.ledger import journal
 from bot.ledger.journal import Segment
 from bot.ledger.layout import journal_path
@@ -47,18 +46,21 @@ from bot.model.facts import (
     VariantJudged,
     VariantMeasured,
 )
+from bot.model.measurement import Fault
+from bot.model.policy import RepoPolicy
 from bot.model.reasons import ReasonCode
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, Variant
 from bot.proposers import next_proposal
 from bot.proposers.brief import Tried, brief_of
-from bot.targets.contract import read_config
+from bot.targets.contract import CONFIG, read_config
 from bot.targets.liger import open_target
 from bot.targets.tree import DirectoryTree
 from bot.zones import oracle
 from bot.zones.clock import utc_now
 from bot.zones.intake import SEGMENT
 from bot.zones.judging import unrun, verdict_of
+from bot.zones.profiling import profiled
 from bot.zones.report import ZoneReport, about
 
 MOST_STEPS = 1000
@@ -81,6 +83,8 @@ class Workshop:
     open_bench: Callable[..., Bench] = open_static_bench
     finish: Callable[..., Finalization] = finish
     clock: Callable[[], str] = utc_now
+    is_own: bool = False
+    """Whether it is the machine of who asks, with their own code on it: no runner that others send code to."""
     halt: Halt = field(default_factory=Halt)
     """Whether the runner told this job to stop."""
     told: Callable[[Campaign, Fact], None] = _log
@@ -137,18 +141,31 @@ class Shift:
         wish = self.campaign.command.gpu if self.campaign.command is not None else GpuChoice.AUTO
         return gpu.arch if gpu is not None and wish is GpuChoice.AUTO else for_choice(asked).arch
 
+    def _weak_fence(self, policy: RepoPolicy) -> str:
+        """Why nobody's code may run on this machine, if so. Asked before any of it does."""
+        assert self._bench is not None
+        name = self._bench.runner.sandbox
+        if self._shop.gpu is None or self._shop.is_own or not policy.require_sandbox or name == BUBBLEWRAP:
+            return ""
+        return (
+            f"this GPU machine would hold other people's code by {name} only; install bubblewrap on it"
+            f" (`kernelwright doctor --runner` says how), or set `require_sandbox = false` in {CONFIG}"
+        )
+
     def profile(self, effect: ProfileKernel) -> Fact:
         assert self.campaign.command is not None and self.campaign.pull is not None
         kernel, tree = self.campaign.command.kernel, DirectoryTree(self._tree())
         # The description of the target comes from the default branch, never from the pull request.
         config = read_config(_text(self._shop.repo.read("HEAD", "kernelwright.toml")))
         target = open_target(tree, config)
+        if refused := target.refused(kernel):
+            raise Preflight(ReasonCode.PREFLIGHT_FAILED, f"{refused}; {refused.hint}")
         missing = target.missing(kernel)
         if missing:
             raise Preflight(
                 ReasonCode.PREFLIGHT_FAILED, f"{kernel} cannot be measured here: missing {', '.join(missing)}"
             )
-        site, suite = target.site(kernel), target.suite(kernel)
+        site, suite = target.site(kernel, with_gpu=self._shop.gpu is not None), target.suite(kernel)
         unjudged = oracle.unjudged(self.campaign, site, self._shop.repo)
         if unjudged:
             raise Preflight(ReasonCode.PREFLIGHT_FAILED, f"{kernel} cannot be judged here: {unjudged}")
@@ -157,24 +174,15 @@ class Shift:
         self._bench = self._shop.open_bench(
             self._tree(), site, suite, arch, self._shop.python, self._shop.scratch / "bench"
         )
-        sheet = for_runner(self._bench.runner)
-        baseline = self._bench.measure(sources, passports=True)
-        if baseline.fault is not None:
+        if weak := self._weak_fence(config.policy):
+            raise Preflight(ReasonCode.PREFLIGHT_FAILED, f"{kernel} cannot be measured here: {weak}")
+        differing = oracle.differing(self.campaign.pull, site, self._shop.repo)
+        profile = profiled(self._bench, site, suite, sources, differing)
+        if isinstance(profile, Fault):
             raise Preflight(
                 ReasonCode.PREFLIGHT_FAILED,
-                f"the untouched {kernel} does not run here: {baseline.fault.kind}: {baseline.fault.detail}",
+                f"the untouched {kernel} does not run here: {profile.kind}: {profile.detail}",
             )
-        launches = tuple(launch for case in baseline.cases for launch in case.launches)
-        survey = self._bench.survey(sources, launch_settings(launches))
-        profile = Profile(
-            site=site,
-            suite=suite,
-            sources=sources,
-            baseline=timed(baseline, suite),
-            survey=survey,
-            diagnosis=diagnose(baseline, suite, sheet, survey),
-            oracle_differs=oracle.differing(self.campaign.pull, site, self._shop.repo),
-        )
         return Profiled(order=effect.order, profile=profile)
 
     def open_round(self, effect: OpenRound) -> Fact:
@@ -226,6 +234,7 @@ class Shift:
             scratch=self._shop.scratch / "finish",
             judging=self.campaign.profile.oracle_differs,
             judged_by=oracle.judged_by(self.campaign),
+            devices=self._shop.gpu.nodes if self._shop.gpu is not None else (),
         )
         return Finalized(order=effect.order, finalization=done)
 

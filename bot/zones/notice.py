@@ -50,10 +50,11 @@ class Board:
     def links_of(self, campaign: Campaign) -> Links:
         tip, settings = self.doors.ledger.tip or "", self.doors.settings
         folder = campaign_dir(campaign.id)
+        drawn = self.doors.ledger.list(f"{folder}/plots")
 
         def plot(name: str, *, dark: bool) -> str:
             path = plot_path(campaign.id, name, dark=dark)
-            return settings.blob_url(tip, path) + "?raw=true" if self.doors.ledger.read(path) is not None else ""
+            return settings.blob_url(tip, path) + "?raw=true" if path in drawn else ""
 
         return Links(
             variants_light=plot("variants", dark=False),

@@ -75,6 +75,17 @@ def dismissed(review: ReviewView) -> Refusal:
     )
 
 
+def needs_command(line: str) -> Refusal:
+    """An Approve review of a question that only a command answers."""
+    return Refusal(
+        code=ReasonCode.AWAITING_APPROVAL,
+        what=f"this question needs `{line}`",
+        why="in this repository an Approve review does not answer it, and it still waits",
+        next="answer with the line below",
+        paste=line,
+    )
+
+
 def other_commit(review: ReviewView, head: CommitSha) -> Refusal:
     return Refusal(
         code=ReasonCode.APPROVAL_STALE,

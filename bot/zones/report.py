@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 from bot.campaign.machine import owed
+from bot.campaign.queueing import pool_of
 from bot.model.campaign import Campaign, Order, Stage, Zone
 from bot.model.reasons import ReasonCode
+from bot.model.sweep import Pool
 from bot.model.word import Word
 
 Next = Literal["measure", "publish", "push", "wait", "none"]
@@ -24,6 +26,8 @@ class ZoneReport(Word):
     order: Order | None = None
     ledger_commit: str = ""
     pinned_sha: str = ""
+    pool: Pool | None = None
+    """The GPU family that the order waits for."""
     next: Next = "none"
 
 
@@ -53,6 +57,7 @@ def about(
             "order": campaign.order,
             "ledger_commit": ledger_commit,
             "pinned_sha": campaign.pull.head_sha if campaign.pull else "",
+            "pool": pool_of(campaign) if campaign.order else None,
             "next": what_next(campaign),
         }
     )

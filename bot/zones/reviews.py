@@ -13,7 +13,7 @@ from bot.model.ids import VariantNumber
 from bot.model.people import Refusal
 from bot.model.pull import PullSnapshot
 from bot.model.reasons import ReasonCode
-from bot.render import comments
+from bot.render import comments, typed
 from bot.settings import Settings
 from bot.zones import ground, refusals
 from bot.zones.approving import DECISIONS, grant_of, last_decisions, variants_named
@@ -78,7 +78,7 @@ def _candidates(
     reviews: tuple[ReviewView, ...], question: CommentView | None, campaign: Campaign
 ) -> tuple[ReviewView, ...]:
     """Last words that came after the question and answered nothing yet."""
-    if question is None or not _may_answer_by_review(campaign):
+    if question is None:
         return ()
     return tuple(
         review
@@ -96,6 +96,17 @@ def _explain(review: ReviewView, refusal: Refusal, campaign: Campaign, doors: Do
     say_once(doors.forge, campaign.pull.number, key, comments.refusal(refusal, review.actor))
 
 
+def _needs_command(
+    reviews: tuple[ReviewView, ...], question: CommentView | None, campaign: Campaign, doors: Doors
+) -> ReasonCode | None:
+    """An Approve where only a command counts: silence would leave whoever gave it waiting for what never comes."""
+    approving = [one for one in _candidates(reviews, question, campaign) if one.state == "APPROVED"]
+    refusal = refusals.needs_command(typed.approval(campaign))
+    for review in approving:
+        _explain(review, refusal, campaign, doors)
+    return refusal.code if any(not one.actor.is_bot for one in approving) else None
+
+
 def weigh(scribe: Scribe, pull: PullSnapshot, doors: Doors) -> ReasonCode | None:
     """Take the review in that answers the open question, if one does, and say why others do not.
 
@@ -105,6 +116,8 @@ def weigh(scribe: Scribe, pull: PullSnapshot, doors: Doors) -> ReasonCode | None
     if CHECKPOINT_OF.get(campaign.stage) is None:
         return None
     question = question_of(campaign, CHECKPOINT_OF[campaign.stage], doors.forge)
+    if not _may_answer_by_review(campaign):
+        return _needs_command(doors.forge.reviews(pull.number), question, campaign, doors)
     counting: list[ReviewView] = []
     told: ReasonCode | None = None
     for review in _candidates(doors.forge.reviews(pull.number), question, campaign):

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from bot.analysis.bottleneck import STRATEGIES, diagnose
+from bot.analysis import symptoms
+from bot.analysis.bottleneck import Evidence as Known
+from bot.analysis.bottleneck import diagnose
+from bot.analysis.strategies import AIMS, STRATEGIES, UNHIDDEN
 from bot.hardware.catalog import for_arch
 from bot.model.diagnosis import Bottleneck, Diagnosis
-from bot.model.measurement import Launch, Survey
+from bot.model.measurement import Evidence, Launch, Survey
+from bot.model.profiling import Counter, Counters, KernelCounters, Timeline
+from bot.model.reasons import ReasonCode
+from bot.model.variant import SourceFile
 from tests.analysis import made
 
 H200 = for_arch("sm_90")
@@ -29,7 +35,7 @@ def needing(**fields: int) -> Launch:
         (needing(instructions=100), Bottleneck.MEMORY),
         (needing(spill_bytes=400, registers=255), Bottleneck.RESOURCE),
         (needing(instructions=20_000), Bottleneck.COMPUTE),
-        (made.launch(grid=(132, 1, 1), block=256, resources=made.resources(instructions=80)), Bottleneck.LAUNCH),
+        (made.launch(grid=(132, 1, 1), block=256, resources=made.resources(instructions=80)), Bottleneck.LATENCY),
         (needing(instructions=3500), Bottleneck.BALANCED),
     ],
 )
@@ -102,3 +108,144 @@ def test_a_kernel_that_cannot_be_modelled_gets_no_story() -> None:
     found = of(made.launch(resources=None))
     assert found.roof_percent is None
     assert "nothing is said" in found.sentence
+
+
+def counters(status: str = "read", **values: float) -> Counters:
+    found = tuple(Counter(name=symptoms.COUNTERS[name][0], value=value) for name, value in values.items())
+    kernels = (KernelCounters(kernel="_k", case=CASE.id, counters=found),) if found else ()
+    return Counters.model_validate({"status": status, "kernels": kernels})
+
+
+def known(launch: Launch, **fields: object) -> Diagnosis:
+    baseline = made.measurement(made.result(CASE, launch))
+    return diagnose(baseline, made.suite(CASE), H200, known=Known(**fields))  # type: ignore[arg-type]
+
+
+def test_the_gpus_own_counters_outrank_the_model() -> None:
+    found = known(needing(instructions=20_000), counters=counters(time=100, compute=20, memory=83, long_scoreboard=5))
+    assert (found.bottleneck, found.confidence, found.certainty) == (Bottleneck.MEMORY, "measured", "high")
+    assert "memory at 83 % and compute at 20 % of their peaks (Nsight Compute)" in found.sentence
+    assert found.clues[0].basis == "counters"
+
+
+@pytest.mark.parametrize("status", ["absent", "no_permission", "too_old", "mig", "nothing_launched", "failed"])
+def test_without_counters_the_model_speaks_and_says_that_it_is_one(status: str) -> None:
+    found = known(needing(instructions=100), counters=counters(status))
+    assert (found.bottleneck, found.confidence, found.certainty) == (Bottleneck.MEMORY, "heuristic", "low")
+
+
+def line(busy_us: float, waits: int = 0) -> Timeline:
+    return Timeline(case=CASE.id, passes=5, wall_us=100.0, busy_us=busy_us, gap_us=5.0, waits=waits)
+
+
+@pytest.mark.parametrize(("busy_us", "host"), [(29.9, True), (30.0, False)])
+def test_a_gpu_that_is_idle_most_of_the_time_waits_for_its_host(busy_us: float, host: bool) -> None:
+    found = known(needing(), timelines=(line(busy_us),))
+    assert (found.bottleneck is Bottleneck.HOST) is host
+    assert ("waits for the host" in found.sentence) is host
+
+
+@pytest.mark.parametrize(("busy_us", "said"), [(59.9, True), (60.0, False)])
+def test_gaps_are_told_where_they_are_a_good_part_of_the_pass(busy_us: float, said: bool) -> None:
+    assert ("the GPU works" in evidence(known(needing(), timelines=(line(busy_us),)))) is said
+
+
+def test_a_host_that_waits_is_told_with_how_often() -> None:
+    assert "waits for the GPU once a pass" in evidence(known(needing(), timelines=(line(90, 1),)))
+    assert "waits for the GPU 3 times a pass" in evidence(known(needing(), timelines=(line(90, 3),)))
+
+
+@pytest.mark.parametrize(("fields", "said"), [({"uses_fp64": True}, True), ({}, False)])
+def test_an_unexpected_float64_is_noticed(fields: dict[str, int], said: bool) -> None:
+    assert ("float64 instructions" in evidence(of(needing(**fields)))) is said
+
+
+@pytest.mark.parametrize(("registers", "said"), [(128, False), (129, True)])
+def test_many_registers_are_noticed_before_they_spill(registers: int, said: bool) -> None:
+    assert (f"{registers} registers a thread" in evidence(of(needing(registers=registers)))) is said
+
+
+def test_a_multiprocessor_that_is_full_is_not_asked_for_more_programs() -> None:
+    assert "warps busy" not in evidence(of(needing(registers=32, instructions=2000)))
+
+
+def test_a_heuristic_is_labelled_and_what_was_compiled_is_not_one() -> None:
+    found = of(made.launch(grid=(132, 1, 1), warps=2, resources=made.resources(spill_bytes=8)))
+    assert {clue.basis for clue in found.clues} == {"compiled", "model"}
+
+
+def test_each_strategy_says_the_most_it_could_give_and_never_less_than_nothing() -> None:
+    found = of(needing(instructions=3500))
+    plan = {one.name: one for one in found.plan}
+    assert tuple(plan) == found.strategies
+    assert all(one.techniques and one.because and one.at_most is not None and one.at_most >= 1 for one in found.plan)
+    assert plan["launch_parameters"].at_most > 1.5  # type: ignore[operator]
+    assert plan["cache_hints"].at_most == 1.0
+
+
+def test_traffic_beyond_the_least_is_what_a_needless_fill_could_give() -> None:
+    plain = {one.name: one.at_most or 0 for one in of(needing(instructions=100)).plan}
+    wasteful = {one.name: one.at_most or 0 for one in of(needing(instructions=100), traffic_factor=2.0).plan}
+    assert wasteful["drop_zero_fill"] > 1.5 > plain["drop_zero_fill"]
+
+
+def test_a_share_that_cannot_be_is_told_with_its_code_and_not_shown() -> None:
+    fast = made.measurement(made.result(CASE, needing(), us=1.0), evidence=Evidence.MEASURED)
+    found = diagnose(fast, made.suite(CASE), H200)
+    assert found.roof_percent is None and "roof" not in found.sentence
+    assert str(ReasonCode.ABOVE_THE_ROOF) in found.clues[0].evidence
+
+
+def test_a_survey_is_held_against_the_model_also_where_a_clock_read_the_baseline() -> None:
+    slow = made.launch(warps=2, resources=made.resources(instructions=1500, registers=120))
+    timed = made.measurement(made.result(CASE, slow, us=40.0), evidence=Evidence.MEASURED)
+    modelled = made.measurement(made.result(CASE, slow))
+    said = [diagnose(one, made.suite(CASE), H200, (made.survey(CASE, 4096, 8),)) for one in (timed, modelled)]
+    gains = [next(c.evidence for c in one.clues if "is estimated" in c.evidence) for one in said]
+    assert gains[0] == gains[1]
+
+
+DOTS = "import triton.language as tl\n@triton.jit\ndef _k(a):\n    {}\n"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "body", "tier"),
+    [
+        ("swiglu", "tl.sum(a)", 1),
+        ("rms_norm", "pass", 2),
+        ("cross_entropy", "pass", 3),
+        ("mine", "tl.exp(a)", 1),
+        ("mine", "tl.max(a)", 2),
+        ("mine", "tl.dot(a, a)", 3),
+        ("mine", "for i in range(0, a, 8): tl.sum(i)\n    for i in range(0, a, 8): tl.max(i)", 3),
+        ("mine", "for i in range(0, a, 8): tl.sum(i)", 2),
+    ],
+)
+def test_the_tier_is_known_by_name_or_by_what_the_source_does(kernel: str, body: str, tier: int) -> None:
+    source = SourceFile(path="k.py", text=DOTS.format(body))
+    assert known(needing(), kernel=kernel, sources=(source,)).tier == tier
+
+
+def test_without_a_kernel_in_the_source_there_is_no_tier() -> None:
+    for text in ("x = 1", "def (", ""):
+        assert known(needing(), kernel="mine", sources=(SourceFile(path="k.py", text=text),)).tier is None
+
+
+def test_what_a_clock_found_beyond_the_bytes_is_what_a_rewrite_could_give() -> None:
+    """The model thinks it is near its bytes; the clock says that it takes three times as long."""
+    launch = needing(instructions=100)
+    plain = of(launch)
+    slow = diagnose(
+        made.measurement(made.result(CASE, launch, us=48.0), evidence=Evidence.MEASURED), made.suite(CASE), H200
+    )
+    assert plain.bottleneck is Bottleneck.MEMORY
+    assert slow.bottleneck is not Bottleneck.MEMORY
+    assert "of the measured time, as estimated, goes into" in slow.sentence
+    most = [{one.name: one.at_most or 0 for one in found.plan}["launch_parameters"] for found in (plain, slow)]
+    assert most[1] > 1.4 > most[0]
+
+
+@pytest.mark.parametrize("kind", list(Bottleneck))
+def test_every_strategy_says_what_part_of_the_time_it_is_about(kind: Bottleneck) -> None:
+    assert set(STRATEGIES[kind]) == set(AIMS)
+    assert {part for aim in AIMS.values() for part in aim.removes} <= {"excess", "fixed", *UNHIDDEN}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bot.analysis.roofline import above_the_roof, case_percent, roof_percent
+from bot.analysis.roofline import above_the_roof, case_percent, case_roof, roof_percent
 from bot.hardware.catalog import for_arch
 from bot.model.measurement import Evidence
+from bot.model.reasons import ReasonCode
 from tests.analysis import made
 
 H200 = for_arch("sm_90")
@@ -48,3 +49,59 @@ def test_one_case_without_a_roof_leaves_the_mean_without_one() -> None:
     both = made.measurement(at(10.0), made.result(OTHER, made.launch()), evidence=Evidence.MEASURED)
     assert roof_percent(both, made.suite(CASE, OTHER), {CASE.id, OTHER.id}) is None
     assert roof_percent(made.measurement(), made.suite(CASE), {CASE.id}) is None
+
+
+def test_a_ceiling_measured_on_this_gpu_is_preferred_and_cited_like_any_other() -> None:
+    roof = case_roof(at(20.0).model_copy(update={"roof_us": 12.0}), H200)
+    assert roof.percent == pytest.approx(60)
+    assert roof.ceiling is not None and roof.ceiling.kind == "measured"
+    assert "timed by the judge on this NVIDIA H200 SXM" in roof.ceiling.source
+    published = case_roof(at(20.0), H200).ceiling
+    assert published is not None and published.kind == "datasheet" and "(read 20" in published.source
+
+
+@pytest.mark.parametrize(("us", "kind"), [(12 / 1.05 + 1e-9, "measured"), (12 / 1.051, "datasheet")])
+def test_a_copy_that_the_case_beats_is_no_ceiling(us: float, kind: str) -> None:
+    roof = case_roof(at(us).model_copy(update={"roof_us": 12.0}), H200)
+    assert roof.ceiling is not None and roof.ceiling.kind == kind
+    assert roof.percent is not None and roof.percent <= 105
+
+
+@pytest.mark.parametrize(("us", "shown"), [(10 / 1.05 + 1e-9, True), (10 / 1.051, False)])
+def test_a_share_above_the_roof_is_an_error_with_a_code_and_no_number(us: float, shown: bool) -> None:
+    roof = case_roof(at(us), H200)
+    assert (roof.percent is not None) is shown
+    assert roof.reason is (None if shown else ReasonCode.ABOVE_THE_ROOF)
+    assert shown or "no share is given" in roof.detail
+    assert (
+        roof_percent(made.measurement(at(us), evidence=Evidence.MEASURED), made.suite(CASE), {CASE.id}) is None
+    ) is not shown
+
+
+@pytest.mark.parametrize(("flops", "bound"), [(10, "memory"), (13, "memory"), (15, "compute")])
+def test_below_the_ridge_memory_is_the_limit(flops: int, bound: str) -> None:
+    """67 TFLOP/s over 4.8 TB/s: 13.96 FLOP a byte."""
+    roof = case_roof(at(100.0).model_copy(update={"flops": flops * BYTES}), H200)
+    assert roof.ridge == pytest.approx(13.96, abs=0.01)
+    assert (roof.intensity, roof.bound) == (flops, bound)
+    assert roof.roof_us == pytest.approx(10.0 * max(1.0, flops / 13.9583), rel=1e-3)
+    assert roof.target_us == pytest.approx(roof.roof_us / 0.9)
+
+
+def test_products_of_matrices_run_at_the_dense_rate_of_the_matrix_units() -> None:
+    work = {"flops": 400 * BYTES, "matrix_flops": 400 * BYTES}
+    roof = case_roof(at(100.0).model_copy(update=work), H200)
+    assert roof.ridge == pytest.approx(989 / 4.8, rel=1e-3)
+    assert roof.bound == "compute" and roof.ceiling is not None and roof.ceiling.value == 989
+
+
+def test_what_nobody_counted_is_unknown_and_the_bytes_still_are_a_roof() -> None:
+    roof = case_roof(at(20.0), H200)
+    assert (roof.intensity, roof.flops, roof.bound) == (None, 0, "memory")
+    assert roof.percent == pytest.approx(50)
+
+
+def test_without_any_ceiling_there_is_no_share_and_that_is_no_error() -> None:
+    roof = case_roof(at(20.0), H200.model_copy(update={"memory_bandwidth": None}))
+    assert (roof.percent, roof.reason) == (None, None)
+    assert "no bandwidth is known" in roof.detail

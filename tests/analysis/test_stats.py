@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.analysis.stats import Incomparable, geometric_mean, primary_cases, primary_groups, score
+from bot.analysis.stats import Incomparable, geometric_mean, primary_cases, score
 from bot.model.commands import Goal, Scope
+from bot.model.grouping import primary_groups
 from bot.model.measurement import Evidence
 from tests.analysis import made
 

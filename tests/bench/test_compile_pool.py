@@ -87,7 +87,8 @@ def test_a_survey_names_its_setting_and_its_first_error() -> None:
 def test_a_request_carries_settings_as_overrides_and_passports_when_asked() -> None:
     subject = Subject("/cell/source", "m", "m.py", ())
     settings = (Setting(kernel="k", num_warps=2, constants=(("BLOCK", 64),)),)
-    request = compile_pool.request(subject, "sm_90", (), passports=True, settings=settings, budget_s=3.0)
+    chips = compile_pool.PASSPORTS
+    request = compile_pool.request(subject, "sm_90", (), passports=chips, settings=settings, budget_s=3.0)
     assert request.passports == ("sm_80", "sm_90", "sm_100", "gfx942")
     assert request.overrides[0].num_warps == 2
     assert request.overrides[0].constants == (("BLOCK", 64),)

@@ -25,6 +25,11 @@ def test_a_line_of_nvidia_smi_names_the_gpu() -> None:
     assert parse(LINE.replace("9.0", "10.0")).arch == "sm_100"
 
 
+def test_a_gpu_in_slices_does_not_pass_for_the_whole_card() -> None:
+    assert parse(f"{LINE}, Enabled").name == "NVIDIA H200 MIG"
+    assert {parse(f"{LINE}, {mode}").name for mode in ("Disabled", "[N/A]")} == {"NVIDIA H200"}
+
+
 def test_a_worker_sees_this_gpu_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
     assert H200.environment == {"CUDA_VISIBLE_DEVICES": H200.uuid}
@@ -94,7 +99,7 @@ def test_two_campaigns_never_share_a_gpu(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("pilot_us", "lanes"), [(20.0, 1), (19.9, 8), (100.0, 1), (2.0, MOST_LANES), (0.0, MOST_LANES)]
+    ("pilot_us", "lanes"), [(75.0, 1), (74.9, 3), (22.0, 7), (100.0, 1), (2.0, MOST_LANES), (0.0, MOST_LANES)]
 )
 def test_short_passes_are_put_behind_one_another(pilot_us: float, lanes: int) -> None:
     assert lanes_for(pilot_us) == lanes

@@ -180,8 +180,8 @@ def test_an_architecture_nobody_knows_is_refused(tree: Path, tmp_path: Path) -> 
 
 
 def test_a_kernel_without_a_recipe_is_refused(tree: Path, tmp_path: Path) -> None:
-    site = tiny.SITE.model_copy(update={"kernel": "rope"})
-    with pytest.raises(OperatorError, match="no recipe for rope"):
+    site = tiny.SITE.model_copy(update={"kernel": "unheard_of"})
+    with pytest.raises(OperatorError, match="no recipe for unheard_of"):
         open_static_bench(tree, site, tiny.SUITE, "sm_90", sys.executable, tmp_path)
 
 

@@ -17,6 +17,9 @@ from bot.errors import OperatorError
 from bot.model.health import Health
 
 H200 = Gpu(uuid="GPU-1", name="NVIDIA H200", driver="580.65", arch="sm_90", memory_mib=143771, nodes=())
+L4 = Gpu(uuid="GPU-2", name="NVIDIA L4", driver="580.65", arch="sm_89", memory_mib=23034, nodes=())
+SLICED = H200.model_copy(update={"name": "NVIDIA H200 MIG"})
+NAMESAKE = H200.model_copy(update={"memory_mib": 98304})
 FIT = {PERSISTENT: "Enabled", **dict.fromkeys(SLOWED, "Not Active")}
 
 
@@ -86,6 +89,11 @@ SIDES: list[tuple[Look, FakeMachine, Health, str]] = [
     (probes.gpu, FakeMachine(cards=()), Health.MISSING, "install NVIDIA's driver"),
     (probes.gpu_if_any, FakeMachine(), Health.OK, "NVIDIA H200"),
     (probes.gpu_if_any, FakeMachine(cards=()), Health.WARNING, "nothing, for estimates"),
+    (probes.datasheet, FakeMachine(), Health.OK, "NVIDIA H200 SXM"),
+    (probes.datasheet, FakeMachine(cards=()), Health.NOT_CHECKED, "on the GPU runner"),
+    (probes.datasheet, FakeMachine(cards=(SLICED,)), Health.WARNING, "a MIG slice of an NVIDIA H200"),
+    (probes.datasheet, FakeMachine(cards=(NAMESAKE,)), Health.WARNING, "it shows 96.0 GiB of memory"),
+    (probes.datasheet, FakeMachine(cards=(H200, L4)), Health.WARNING, "2 kinds of GPU here (NVIDIA H200, NVIDIA L4)"),
     (probes.driver, FakeMachine(), Health.OK, "580.65"),
     (probes.driver, FakeMachine(cards=()), Health.NOT_CHECKED, "on the GPU runner"),
     (probes.alone, FakeMachine(), Health.OK, "nobody else"),

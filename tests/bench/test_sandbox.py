@@ -99,6 +99,15 @@ def test_a_repositorys_command_sees_the_machine_and_writes_its_folders_alone(tmp
     assert not (other / "no").exists()
 
 
+def test_a_command_that_overlooks_the_machine_sees_the_devices_it_is_given_alone(tmp_path: Path) -> None:
+    strong, node = Sandbox("bubblewrap", "/usr/bin/bwrap"), Path("/dev/nvidia0")
+    given = overlooking(strong, ["true"], (), {}, tmp_path, (node,))
+    at = given.index("--dev-bind")
+    assert given[at : at + 3] == ["--dev-bind", "/dev/nvidia0", "/dev/nvidia0"]
+    assert at > given.index("--dev"), "an empty /dev laid over it afterwards would hide it"
+    assert "--dev-bind" not in overlooking(strong, ["true"], (), {}, tmp_path)
+
+
 def test_the_weaker_fence_says_its_name_and_leaves_the_command_alone(tmp_path: Path) -> None:
     weak = Sandbox(LIMITS_ONLY)
     assert weak.name == "process limits only"

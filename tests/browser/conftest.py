@@ -15,8 +15,8 @@ from bot.cli import sample_world
 from bot.cli.session import Session
 from bot.localhub import browser
 from bot.localhub.server import Hub
-from tests.browser.staged import StagedActions
-from tests.scenarios.story import Theatre
+from tests.browser.staged import GpuRunner
+from tests.workflows.stage import WarmPython
 from tests.zones.places import at, pictures
 
 __all__ = ["at", "pictures"]
@@ -110,10 +110,10 @@ def reader(chromium: Any) -> Iterator[NewReader]:
 
 
 @pytest.fixture(scope="session")
-def theatre(pictures: Path) -> Iterator[Theatre]:
-    house = Theatre(pictures)
-    yield house
-    house.close()
+def python(tmp_path_factory: pytest.TempPathFactory, pictures: Path) -> Iterator[Path]:
+    warm = WarmPython(tmp_path_factory.mktemp("python"), pictures)
+    yield warm.path
+    warm.close()
 
 
 @dataclass
@@ -121,7 +121,7 @@ class Place:
     """A running page: two pull requests of dana's and one of mira's."""
 
     hub: Hub
-    actions: StagedActions
+    gpu: GpuRunner
 
     def page(self, number: int = 1) -> str:
         return self.hub.page_url(number)
@@ -143,12 +143,10 @@ def founded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def place(founded: Path, theatre: Theatre, tmp_path: Path) -> Iterator[Place]:
+def place(founded: Path, python: Path, tmp_path: Path) -> Iterator[Place]:
     out = Path(shutil.copytree(founded, tmp_path / "world"))
     with Hub(out / "work" / "hub", sample_world.REPOSITORY, bare=out / "repo.git") as hub:
         hub.invite(*sample_world.PEOPLE)
-        plain = sample_world.actions_of(hub, out / "work" / "jobs")
-        shared = {name: getattr(plain, name) for name in plain.__slots__ if not name.startswith("_")}
-        actions = StagedActions(**shared, theatre=theatre)
-        with Session(hub, actions, {1: "rms_norm", 2: "geglu", 3: "softmax"}):
-            yield Place(hub, actions)
+        gpu = GpuRunner(tmp_path)
+        with Session(hub, gpu.machine(hub, out / "work" / "jobs", python), {1: "rms_norm", 2: "geglu", 3: "softmax"}):
+            yield Place(hub, gpu)

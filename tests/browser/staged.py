@@ -1,67 +1,37 @@
-"""Jobs as actors of a theatre: the zones themselves, a bench that answers at once, and a runner that can be held."""
+"""A machine for the page: it plays the workflow files, its bench answers at once, and its GPU runner can be held."""
 
 from __future__ import annotations
 
-import json
-import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from bot.localhub.actions import Actions
-from tests.scenarios.story import Theatre
+from bot.cli.local_runner import runner_of
+from bot.localhub.runner import Runner
+from bot.localhub.server import Hub
 
-BUNDLE = ("order", "ledger_commit", "pinned_sha")
-ENDED_BY_US = 130
+HELD = """#!/bin/sh
+while [ -e '{mark}' ]; do sleep 0.05; done
+exec '{python}' "$@"
+"""
+"""The Python of the measuring job."""
 
 
-def options(words: tuple[str, ...]) -> dict[str, str]:
-    """`--out segment --evidence static` -> what each was given."""
-    return {name.removeprefix("--"): given for name, given in zip(words[::2], words[1::2], strict=True)}
+@dataclass(frozen=True)
+class GpuRunner:
+    """Where the measuring job's Python waits while there is a mark."""
 
+    folder: Path
 
-@dataclass(slots=True)
-class StagedActions(Actions):
-    theatre: Theatre | None = None
-    free: threading.Event = field(default_factory=threading.Event)
-    """The runner works while this is set."""
-    _stage: threading.Lock = field(default_factory=threading.Lock)
-    _ended: set[Path] = field(default_factory=set)
+    @property
+    def mark(self) -> Path:
+        return self.folder / "held"
 
-    def __post_init__(self) -> None:
-        self.free.set()
+    def hold(self) -> None:
+        self.mark.touch()
 
-    def _process(self, folder: Path, words: tuple[str, ...], environment: dict[str, str], deadline: float) -> int:
-        if words[0] == "measure":
-            while not self.free.wait(0.02):
-                if folder in self._ended:
-                    return ENDED_BY_US
-        given = options(words[1:])
-        asked = {
-            "zone": words[0],
-            "environment": environment,
-            "report": str(folder / "stdout"),
-            "scratch": str(folder / "scratch"),
-            "campaign": given.get("campaign"),
-            "segment": given.get("segment"),
-            "order": given.get("order"),
-            "repository": given.get("repository"),
-            "out": str(folder / given.get("out", "segment")),
-        }
-        assert self.theatre is not None
-        with self._stage:
-            code = int(self.theatre.perform(asked)["code"])
-        (folder / "stderr").touch()
-        self._hand_over(folder)
-        return code
-
-    def _hand_over(self, folder: Path) -> None:
-        """What `--order-out` would write."""
-        report = json.loads((folder / "stdout").read_text())
-        if report.get("order"):
-            (folder / "order.json").write_text(json.dumps({name: report[name] for name in BUNDLE}))
-
-    def end(self, folder: Path) -> None:
-        self._ended.add(folder)
-
-    def end_all(self) -> None:
-        self.free.set()
+    def machine(self, hub: Hub, jobs: Path, python: Path) -> Runner:
+        """`python`: what a job gets when nobody holds it."""
+        held = self.folder / "python"
+        held.write_text(HELD.format(mark=self.mark, python=python), encoding="utf-8")
+        held.chmod(0o755)
+        return runner_of(hub, jobs, evidence="static", python=str(held), hosted_python=str(python))

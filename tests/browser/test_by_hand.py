@@ -54,9 +54,9 @@ def test_a_person_plays_it_from_the_comment_to_the_commit(
     one.sees("rms_norm: pushed", within="#now", patience_ms=A_JOB_MS)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=30) == 0
-    kept = (tmp_path / "demo-output" / "pull-1.html").read_text()
+    kept = (tmp_path / "play-output" / "pull-1.html").read_text()
     assert "estimated" in kept and "<script" not in kept
-    repo = tmp_path / "demo-output" / "repo.git"
+    repo = tmp_path / "play-output" / "repo.git"
     log = ["git", "log", "-1", "--format=%an %B", "refs/heads/tidy-rms_norm"]
     message = subprocess.run(log, cwd=repo, capture_output=True, text=True, check=True).stdout
     assert "Approved-by: mira" in message and "Evidence: static" in message

@@ -61,7 +61,7 @@ def test_an_author_who_gets_around_the_page_meets_the_rule_itself(reader: NewRea
 
 
 def test_cancel_stops_a_running_job(reader: NewReader, place: Place) -> None:
-    place.actions.free.clear()
+    place.gpu.hold()
     one = reader().goes_to(place.page())
     one.is_now("mira").says("/optimize rms_norm").sees("measure", within="#aside")
     one.sees("profiling the untouched kernel", within="#now")

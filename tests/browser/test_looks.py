@@ -128,7 +128,7 @@ def test_a_phone_needs_no_scrolling_sideways(reader: NewReader, busy: tuple[Hub,
 
 
 def test_the_start_page_on_a_phone(reader: NewReader, place: Place) -> None:
-    place.actions.free.clear()
+    place.gpu.hold()
     place.hub.comment("mira", 1, "/optimize rms_norm")
     one = reader(size=PHONE).goes_to(place.hub.server_url)
     one.sees("profiling the untouched kernel", within=".doing")

@@ -28,6 +28,7 @@ from bot.model.facts import (
 from bot.model.policy import RepoPolicy
 from bot.model.reasons import ReasonCode
 from tests.campaign import story as tale
+from tests.examples import many
 
 
 def after(*facts: Fact) -> Campaign:
@@ -61,7 +62,7 @@ def test_every_fact_has_a_turn() -> None:
 EVERY_FACT = (*tale.WHOLE, *tale.STRAYS)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=many(300))
 @given(st.lists(st.sampled_from(EVERY_FACT), max_size=30))
 def test_any_facts_in_any_order_are_accepted_or_recorded_as_ignored(facts: list[Fact]) -> None:
     campaign = Campaign(id=tale.CAMPAIGN)

@@ -54,7 +54,7 @@ def test_with_too_few_jobs_behind_it_nothing_is_said() -> None:
 def test_the_middle_half_of_the_last_jobs_is_what_is_said() -> None:
     found = wait(*past(60, 120, 180, 240, 300))
     assert (found.low_s, found.high_s, found.samples) == (120, 240, 5)
-    assert line(found) == "Next in line for the GPU; about 2 to 4 minutes, going by the last 5 profile jobs here."
+    assert line(found) == "Next in line for the runner; about 2 to 4 minutes, going by the last 5 profile jobs here."
 
 
 def test_old_jobs_lost_ones_and_those_of_other_gpus_do_not_count() -> None:

@@ -108,6 +108,19 @@ def two(here: Checkout) -> list[str]:
     return [*here.idea("worse", 2.5), *here.idea("better", 1.2), "--max-variants", "2"]
 
 
+def test_a_knowledge_base_adds_what_no_datasheet_has(here: Checkout) -> None:
+    wiki = here.root.parent / "wiki"
+    wiki.mkdir()
+    (wiki / "README.md").write_text("- [Hopper](hopper.md)\n", "utf-8")
+    rows = "| Precision | Peak TFLOPS |\n|---|---|\n| TF32 (Matrix) | 494.7 |\n| FP8 (Matrix) | ~1979 |\n"
+    (wiki / "hopper.md").write_text(f"## NVIDIA H200 SXM\n{rows}", "utf-8")
+    asked = here.run("--wiki", str(wiki))
+    assert isinstance(asked.exception, UserError), "it waits for an answer, and the profile is there"
+    assert asked.stderr.count("'~1979' is hedged") == 1
+    line = "NVIDIA H200 SXM TF32 matrix rate, dense: 494.7 TFLOPS <- <gpu-wiki>/hopper.md:L4 (read "
+    assert line in (here.folder / "README.md").read_text("utf-8")
+
+
 def test_plain_lines_where_nobody_watches(here: Checkout) -> None:
     head = here.git("rev-parse", "HEAD")
     done = here.run("--yes", *two(here))

@@ -12,6 +12,8 @@ from bot.cli import sample_world
 from bot.cli.demo import demo
 from bot.errors import UserError
 from bot.localhub.server import Hub
+from bot.localhub.workflow_files import FOLDER
+from bot.render import workflows
 
 
 def test_every_op_of_the_sample_library_has_a_pull_request_to_be() -> None:
@@ -32,19 +34,19 @@ def test_each_branch_touches_its_kernel_alone(tmp_path: Path) -> None:
     assert hub.world.accounts["lee"].role.may_write is False
 
 
+def test_it_plays_the_files_that_init_writes(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    repo = sample_world.found(tmp_path, [])
+    pages = {f"{FOLDER}/{name}": workflows.page(name, sample_world.ACTION).encode() for name in workflows.names()}
+    assert {path: repo.read("refs/heads/main", path) for path in repo.list("refs/heads/main", FOLDER)} == pages
+
+
 @pytest.mark.parametrize("policy_line", [True, False])
 def test_the_policy_line_can_be_left_out(tmp_path: Path, policy_line: bool) -> None:
     (tmp_path / "work").mkdir()
     repo = sample_world.found(tmp_path, [], policy_line)
     config = repo.read("refs/heads/main", "kernelwright.toml") or b""
     assert (b"evidence" in config) is policy_line and b"[" in config
-
-
-def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "letter.txt").write_text("dear")
-    with pytest.raises(UserError, match="holds no earlier demo"):
-        sample_world.clean(tmp_path)
-    assert (tmp_path / "letter.txt").exists()
 
 
 def test_a_port_that_is_taken_is_said_plainly(tmp_path: Path) -> None:

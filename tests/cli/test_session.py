@@ -1,10 +1,12 @@
-"""Which job follows which when people write in the page, and what becomes of one that dies or is cancelled."""
+"""What the page shows of jobs while they run, and that a word is heard meanwhile. Which job follows which, the workflow
+files say: tests/workflows."""
 
 from __future__ import annotations
 
+import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,58 +14,67 @@ import pytest
 
 from bot.cli.session import Session
 from bot.errors import OperatorError
-from bot.localhub.actions import Actions, Job
 from bot.localhub.board import JobLine
+from bot.localhub.runner import Runner
 from bot.localhub.server import Hub
+from bot.localhub.steps import Ran, Result
 from tests.localhub.conftest import populate
 
 PATIENCE_S = 20.0
 
 
 class Stand:
-    """Jobs that are only told of. What `decide` reports is what the comment said: a stage and the next zone."""
+    """Jobs that are only told of. `/optimize c1 measure publish` says what is dispatched, and for which campaign."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.told = folder, list[str]()
-        self.started: Callable[[str, Path], None] = lambda zone, folder: None
-        self.hold, self.broken = threading.Event(), set[str]()
+        self._folder = folder
+        self.told = list[str]()
+        self.began: Callable[[Ran], None] = lambda ran: None
+        self.ended: Callable[[Ran], None] = lambda ran: None
+        self.hold, self.broken, self.stopped = threading.Event(), dict[str, Result](), threading.Event()
         self.hold.set()
-        self.ended: list[Path] = []
         self._count, self._lock = 0, threading.Lock()
 
-    def _job(self, zone: str, told: str, **report: Any) -> Job:
+    def stop(self) -> None:
+        self.stopped.set()
+        self.hold.set()
+
+    def hear(self, name: str, event: Mapping[str, Any], payload: Path) -> None:
+        if name == "workflow_dispatch":
+            campaign, *zones = event["inputs"]["campaign"].split(" ")
+            for zone in zones:
+                self._job(zone, zone, campaign)
+            return
+        campaign, *zones = event["comment"]["body"].removeprefix("/optimize ").split(" ")
+        if campaign == "trouble":
+            raise OperatorError("the workflow files cannot be read")
+        self._job("decide", "decide", campaign, asked=False)
+        if zones:
+            self._job("start", "", campaign, asked=False)
+            self._dispatch(" ".join((campaign, *zones)))
+
+    def _dispatch(self, words: str) -> None:
         with self._lock:
             self._count += 1
-            folder = self.folder / f"{self._count}-{zone}"
-        self.started(zone, folder)
+        folder = self._folder / "hub" / "outbox" / f"9{self._count:05d}"
+        folder.mkdir(parents=True)
+        (folder / "event.json").write_text(json.dumps({"inputs": {"campaign": words}}))
+        (folder / "name").write_text("workflow_dispatch")
+
+    def _job(self, job: str, zone: str, campaign: str, *, asked: bool = True) -> None:
+        if self.stopped.is_set():
+            return
+        with self._lock:
+            self._count += 1
+            folder = self._folder / f"{self._count:03d}-{job}"
+        ran = Ran("w.yml", job, "running", zone, folder=folder, inputs={"campaign": campaign} if asked else {})
+        self.began(ran)
         if zone == "measure":
-            while not self.hold.wait(0.01):
-                if folder in self.ended:
-                    raise OperatorError("it was ended")
-        self.told.append(told)
-        if zone in self.broken:
-            raise OperatorError(f"the {zone} job ended with 1")
-        return Job(zone, {"reason_code": "accepted", **report}, 0.1, folder)
-
-    def decide(self, name: str, payload: Path) -> Job:
-        campaign, stage, following = payload.read_text().partition("/optimize ")[2].partition('"')[0].split(" ")[:3]
-        return self._job("decide", f"decide {campaign}", campaign=campaign, stage=stage, next=following)
-
-    def measure(self, order: Path, git_url: str) -> Job:
-        return self._job("measure", f"measure {order.parent.name}", next="none")
-
-    def publish(self, campaign: str, segment: Path | None) -> Job:
-        told = f"publish {campaign} {segment.parent.name if segment else '-'}"
-        return self._job("publish", told, campaign=campaign, next="none", stage="await_profile")
-
-    def push(self, campaign: str) -> Job:
-        return self._job("push", f"push {campaign}", campaign=campaign, next="none", stage="ended")
-
-    def end(self, folder: Path) -> None:
-        self.ended.append(folder)
-
-    def end_all(self) -> None:
-        self.hold.set()
+            self.hold.wait(PATIENCE_S)
+        ran.printed = f'some words\n{{"campaign": "{campaign}", "reason_code": "all_good", "stage": "profiling"}}\n'
+        ran.result, ran.seconds = self.broken.get(job, "success"), 0.1
+        self.told.append(f"{job} {campaign}")
+        self.ended(ran)
 
 
 @pytest.fixture
@@ -74,9 +85,15 @@ def hub(tmp_path: Path) -> Hub:
 
 
 @pytest.fixture
-def stand(hub: Hub, tmp_path: Path) -> Iterator[Stand]:
+def said() -> list[str]:
+    """On the terminal."""
+    return []
+
+
+@pytest.fixture
+def stand(hub: Hub, tmp_path: Path, said: list[str]) -> Iterator[Stand]:
     stand = Stand(tmp_path)
-    with Session(hub, cast(Actions, stand), {1: "a"}):
+    with Session(hub, cast(Runner, stand), {1: "a"}, said.append):
         yield stand
 
 
@@ -96,79 +113,71 @@ def states(hub: Hub) -> list[tuple[str, str]]:
     return [(line.zone, line.state) for line in lines(hub)]
 
 
-def test_a_comment_sets_the_jobs_going_one_after_the_other(hub: Hub, stand: Stand) -> None:
-    hub.comment("mira", 1, "/optimize c1 profiling measure")
-    wait_for(lambda: states(hub) == [("decide", "done"), ("measure", "done"), ("publish", "done")])
-    assert stand.told == ["decide c1", "measure 1-decide", "publish c1 2-measure"]
-    assert [line.count for line in lines(hub)] == [1, 2, 3]
+def test_the_page_lists_the_jobs_that_run_a_zone(hub: Hub, stand: Stand, said: list[str]) -> None:
+    hub.comment("mira", 1, "/optimize c1 take measure publish")
+    zones = ["decide", "take", "measure", "publish"]
+    wait_for(lambda: states(hub) == [(zone, "done") for zone in zones])
+    assert stand.told == ["decide c1", "start c1", "take c1", "measure c1", "publish c1"]
+    assert [(line.count, line.words, line.seconds) for line in lines(hub)] == [
+        (number, "all good", 0.1) for number in (1, 2, 3, 4)
+    ]
+    assert [line.split()[0] for line in said] == zones
+    assert said[0] == "  decide      0.1 s  all_good               now profiling"
 
 
-@pytest.mark.parametrize(("asked", "told"), [("publish", "publish c1 -"), ("push", "push c1")])
-def test_other_jobs_a_report_can_ask_for(hub: Hub, stand: Stand, asked: str, told: str) -> None:
-    hub.comment("mira", 1, f"/optimize c1 pushing {asked}")
-    wait_for(lambda: len(stand.told) == 2)
-    assert stand.told[1] == told
-
-
-@pytest.mark.parametrize("asked", ["wait", "none"])
-def test_nothing_runs_while_a_person_is_waited_for(hub: Hub, stand: Stand, asked: str) -> None:
-    hub.comment("mira", 1, f"/optimize c1 await_profile {asked}")
-    hub.comment("mira", 1, "/optimize c2 await_profile wait")
-    wait_for(lambda: states(hub) == [("decide", "done")] * 2)
-    assert stand.told == ["decide c1", "decide c2"]
-
-
-def test_a_gpu_job_that_dies_is_told_of(hub: Hub, stand: Stand) -> None:
-    stand.broken.add("measure")
-    hub.comment("mira", 1, "/optimize c1 profiling measure")
-    wait_for(lambda: states(hub) == [("decide", "done"), ("measure", "failed"), ("publish", "done")])
-    assert stand.told[-1] == "publish c1 2-measure", "publish says what is missing"
-
-
-def test_a_comment_is_answered_though_the_one_before_broke_its_job(hub: Hub, stand: Stand) -> None:
-    stand.broken.add("decide")
-    hub.comment("mira", 1, "/optimize c1 profiling measure")
-    wait_for(lambda: states(hub) == [("decide", "failed")])
-    stand.broken.clear()
-    hub.comment("mira", 1, "/optimize c2 await_profile wait")
-    wait_for(lambda: states(hub) == [("decide", "failed"), ("decide", "done")])
-
-
-def test_cancelling_ends_the_job_that_runs(hub: Hub, stand: Stand) -> None:
+def test_a_job_that_runs_is_seen_while_it_runs(hub: Hub, stand: Stand) -> None:
     stand.hold.clear()
-    hub.comment("mira", 1, "/optimize c1 profiling measure")
-    wait_for(lambda: ("measure", "running") in states(hub))
-    hub.comment("mira", 1, "/optimize c1 ended none")
-    wait_for(lambda: states(hub) == [("decide", "done"), ("measure", "stopped"), ("decide", "done")])
-    assert [folder.name for folder in stand.ended] == ["2-measure"]
-    assert not any(told.startswith("publish") for told in stand.told)
-
-
-def test_cancelling_one_campaign_leaves_the_other_alone(hub: Hub, stand: Stand) -> None:
-    stand.hold.clear()
-    hub.comment("mira", 1, "/optimize c1 profiling measure")
-    wait_for(lambda: ("measure", "running") in states(hub))
-    hub.comment("mira", 1, "/optimize c2 profiling measure")
-    hub.comment("mira", 1, "/optimize c2 ended none")
-    wait_for(lambda: [zone for zone, _ in states(hub)].count("decide") == 3)
-    wait_for(lambda: ("decide", "running") not in states(hub))
-    assert stand.ended == []
+    hub.comment("mira", 1, "/optimize c1 measure")
+    wait_for(lambda: states(hub) == [("decide", "done"), ("measure", "running")])
+    assert lines(hub)[-1].seconds is None and lines(hub)[-1].started_at
     stand.hold.set()
-    wait_for(lambda: "publish c1 2-measure" in stand.told)
-    hub.comment("mira", 1, "/optimize c3 await_profile publish")
-    wait_for(lambda: "publish c3 -" in stand.told)
-    assert [told for told in stand.told if told.startswith("measure")] == ["measure 1-decide"], "c2's never began"
+    wait_for(lambda: states(hub)[-1] == ("measure", "done"))
 
 
-def test_stopping_takes_the_running_job_along(hub: Hub, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("result", "state"), [("failure", "failed"), ("cancelled", "stopped")])
+def test_what_became_of_a_job_is_told(hub: Hub, stand: Stand, said: list[str], result: Result, state: str) -> None:
+    stand.broken["measure"] = result
+    hub.comment("mira", 1, "/optimize c1 measure publish")
+    wait_for(lambda: states(hub) == [("decide", "done"), ("measure", state), ("publish", "done")])
+    assert (lines(hub)[1].words, lines(hub)[1].seconds) == ("see 004-measure", None)
+    assert [line for line in said if state in line and "measure" in line]
+
+
+def test_a_job_without_a_zone_is_told_of_only_when_it_fails(hub: Hub, stand: Stand, said: list[str]) -> None:
+    stand.broken["start"] = "failure"
+    hub.comment("mira", 1, "/optimize c1 measure")
+    wait_for(lambda: ("measure", "done") in states(hub))
+    assert [line for line in said if "003-start/log.txt" in line or "002-start/log.txt" in line]
+
+
+def test_a_word_is_heard_while_a_campaign_is_at_work(hub: Hub, stand: Stand) -> None:
+    stand.hold.clear()
+    hub.comment("mira", 1, "/optimize c1 measure")
+    wait_for(lambda: ("measure", "running") in states(hub))
+    hub.comment("mira", 1, "/optimize c2")
+    wait_for(lambda: "decide c2" in stand.told)
+    assert "measure c1" not in stand.told
+
+
+def test_a_comment_is_answered_though_the_one_before_could_not_be_played(
+    hub: Hub, stand: Stand, said: list[str]
+) -> None:
+    hub.comment("mira", 1, "/optimize trouble")
+    hub.comment("mira", 1, "/optimize c2")
+    wait_for(lambda: stand.told == ["decide c2"])
+    assert [line for line in said if "the workflow files cannot be read" in line]
+
+
+def test_stopping_ends_what_runs_and_begins_nothing(hub: Hub, tmp_path: Path) -> None:
     stand = Stand(tmp_path)
     stand.hold.clear()
-    with Session(hub, cast(Actions, stand), {1: "a"}):
-        hub.comment("mira", 1, "/optimize c1 profiling measure")
+    with Session(hub, cast(Runner, stand), {1: "a"}):
+        hub.comment("mira", 1, "/optimize c1 measure publish")
         wait_for(lambda: ("measure", "running") in states(hub))
-    told = list(stand.told)
+    assert stand.stopped.is_set()
+    hub.comment("mira", 1, "/optimize c2")
     time.sleep(0.3)
-    assert stand.told == told, "nothing begins after the end"
+    assert "decide c2" not in stand.told and "publish c1" not in stand.told
 
 
 def test_what_can_be_typed_before_anybody_asked(hub: Hub, stand: Stand) -> None:

@@ -128,7 +128,7 @@ def test_one_page_is_written(checkout: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "v3 is 1.42x (estimated) over abc1234" in page
     assert drawn == [(name, dark) for name in plots.PLOTS for dark in (False, True)]
     assert page.count('<img alt="rms_norm: ') == 4
-    assert "NVIDIA H200 SXM memory bandwidth: 4800 GB/s &lt;- NVIDIA H200 Tensor Core GPU datasheet" in page
+    assert "NVIDIA H200 SXM memory bandwidth: 4800 GB/s &lt;- bot/hardware/datasheets/products/h200-sxm.toml:L" in page
 
 
 def test_without_matplotlib_there_is_a_page_all_the_same(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:

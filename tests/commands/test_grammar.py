@@ -13,6 +13,7 @@ from bot.commands.markdown import looks_like_command
 from bot.commands.optimize import spoken
 from bot.model.commands import CommandError, Goal, GpuChoice, Mode, Optimize, Scope, Status, TargetMetric
 from bot.model.reasons import ReasonCode
+from tests.examples import many
 
 KERNELS = ("cross_entropy", "fused_linear_jsd", "geglu", "jsd", "rms_norm", "softmax", "status")
 SENTENCE = 400
@@ -291,7 +292,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=many(600))
 @given(st.lists(PIECES, max_size=12).map("".join) | st.text(max_size=60))
 def test_a_line_becomes_a_command_or_an_answer_that_helps(line: str) -> None:
     answer = said(line)
@@ -304,7 +305,7 @@ def test_a_line_becomes_a_command_or_an_answer_that_helps(line: str) -> None:
         assert answer.kernel in KERNELS
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=many(300))
 @given(st.lists(PIECES, max_size=12).map("".join))
 def test_a_line_offered_for_pasting_works(line: str) -> None:
     answer = said(line)
@@ -314,7 +315,7 @@ def test_a_line_offered_for_pasting_works(line: str) -> None:
         assert again is not None and not isinstance(again, CommandError)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=many(300))
 @given(st.text(max_size=200), st.lists(st.text(max_size=12), max_size=4))
 def test_no_comment_and_no_list_of_kernels_is_too_strange(text: str, kernels: list[str]) -> None:
     answer = grammar.parse(text, kernels)
@@ -340,3 +341,21 @@ def test_a_command_said_again_is_the_same_command(command: Optimize) -> None:
     line = spoken(command)
     assert len(line) <= 200
     assert not line or grammar.parse(line, KERNELS) == command
+
+
+@pytest.mark.parametrize(
+    ("text", "paste"),
+    [
+        ("/optimize rms_norm --speed=fast", "/optimize rms_norm goal=speed"),
+        ("/optimise rms_norm goal=speed", "/optimize rms_norm goal=speed"),
+        ("/optimze rms_norm\nthanks", "/optimize rms_norm"),
+    ],
+)
+def test_what_is_nearly_right_is_offered_back(text: str, paste: str) -> None:
+    error = grammar.parse(text, ("rms_norm",))
+    assert isinstance(error, CommandError) and error.paste == paste
+
+
+@pytest.mark.parametrize("text", ["we /optimise here", "> /optimise rms_norm", "/optimisers are slow", "`/optimise x`"])
+def test_a_word_that_only_looks_like_it_in_prose_is_not_answered(text: str) -> None:
+    assert grammar.parse(text, ("rms_norm",)) is None

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.commands.markdown import command_lines, looks_like_command
+from tests.examples import many
 
 ASKED = ("/optimize rms_norm",)
 
@@ -150,9 +151,9 @@ HARD = {
 
 @pytest.mark.parametrize("kind", HARD)
 def test_the_longest_comment_is_read_in_seconds_whatever_it_is_made_of(kind: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     command_lines(HARD[kind] + "\n/optimize x")
-    assert time.monotonic() - started < 8
+    assert time.process_time() - started < 8, "of processor time: a busy machine is no long comment"
 
 
 SIGNS = "/optimize ` ``` ~~~ <!-- --> <details> </details> <div> | --- [ ]( ) \\ * x é"
@@ -160,7 +161,7 @@ SPACES = [" rms_norm", "\n", "\n\n", "\r\n", "\r", "> ", "- ", "    ", "\t", "\x
 PIECES = st.sampled_from([*SIGNS.split(), *SPACES])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=many(400))
 @given(st.lists(PIECES, max_size=30).map("".join) | st.text(max_size=80))
 def test_whatever_is_found_stood_at_the_beginning_of_a_line(comment: str) -> None:
     lines = [line.lstrip(" `").lower() for line in comment.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
@@ -169,13 +170,13 @@ def test_whatever_is_found_stood_at_the_beginning_of_a_line(comment: str) -> Non
         assert any(line.startswith(found.lower()) for line in lines)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=many(200))
 @given(st.lists(PIECES, max_size=30).map("".join))
 def test_the_quick_look_never_misses_a_command(comment: str) -> None:
     assert looks_like_command(comment) or command_lines(comment) == ()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=many(200))
 @given(st.lists(PIECES, max_size=30).map("".join))
 def test_a_comment_that_is_quoted_holds_no_command_whatever_it_holds(comment: str) -> None:
     lines = comment.replace("\r\n", "\n").replace("\r", "\n").split("\n")

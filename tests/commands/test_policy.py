@@ -17,6 +17,7 @@ from bot.model.commands import (
     Cancel,
     Command,
     Explain,
+    GpuChoice,
     Help,
     ListKernels,
     Optimize,
@@ -31,6 +32,7 @@ from bot.model.policy import RepoPolicy
 from bot.model.pull import PullSnapshot
 from bot.model.reasons import ReasonCode
 from bot.model.variant import Hypothesis, SourceFile, Variant
+from tests.examples import many
 
 AUTHOR = Actor(id=1, login="author")
 MIRA = Actor(id=7, login="mira")
@@ -366,6 +368,20 @@ def test_policy_may_ask_for_another_than_the_requester_at_the_end() -> None:
     granted(Reject(), policy=policy, open=last)
 
 
+@pytest.mark.parametrize("gpu", ["auto", "ampere", "hopper", "cdna3"])
+def test_a_gpu_can_be_asked_for_where_some_runner_has_it(gpu: str) -> None:
+    asked = Optimize(kernel="rms_norm", gpu=GpuChoice(gpu), max_variants=3)
+    standing = Standing(role=Role.WRITE)
+    assert may(asked, MIRA, standing, pull(), RepoPolicy(), None) == Grant(), "no runner is named: one for all"
+    reply = may(asked, MIRA, standing, pull(), RepoPolicy(), None, {"ampere": ()})
+    if gpu != "cdna3":
+        assert reply == Grant(), "the default GPU has a runner, too"
+        return
+    assert isinstance(reply, Refusal) and reply.code is ReasonCode.BAD_VALUE
+    assert "`gpu=cdna3`" in reply.what and "`ampere` or `hopper`" in reply.why
+    assert reply.paste == "/optimize rms_norm max_variants=3"
+
+
 def standing_answer(command: Command, **standing: Any) -> Grant | Refusal:
     return may(command, MIRA, Standing(role=Role.WRITE, **standing), pull(), RepoPolicy(), None)
 
@@ -429,7 +445,7 @@ CAMPAIGNS = st.none() | st.builds(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=many(600))
 @given(COMMANDS, ACTORS, st.sampled_from(Role), st.booleans(), PULLS, POLICIES, CAMPAIGNS)
 def test_there_is_always_an_answer_and_never_a_deed_without_a_right(
     command: Command,

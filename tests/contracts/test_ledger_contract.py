@@ -92,6 +92,15 @@ def test_records_stand_in_the_same_commit(open_ledger: Open) -> None:
     assert ledger.read("campaigns/c1/nope.md") is ledger.read("campaigns/c1") is None
 
 
+def test_records_are_listed_by_folder(open_ledger: Open) -> None:
+    ledger = open_ledger()
+    assert ledger.list("campaigns/c1") == ()
+    plots = ("campaigns/c1/plots/a-dark.png", "campaigns/c1/plots/a-light.png")
+    append(ledger, "c1", "a", seq=0, files=dict.fromkeys((*plots, "campaigns/c1/plots2/b.png"), b"png"))
+    assert ledger.list("campaigns/c1/plots") == plots
+    assert ledger.list("campaigns/c1/plot") == ledger.list("campaigns/c2") == ()
+
+
 def test_records_alone_leave_the_journal_as_it_is(open_ledger: Open) -> None:
     ledger = open_ledger()
     append(ledger, "c1", "a", seq=0)

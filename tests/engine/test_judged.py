@@ -63,10 +63,17 @@ def rewritten(name: str, text: str) -> str:
     return found.text
 
 
-def test_layer_norm_needs_no_zeros_and_may_load_ahead(layer_norm: Court) -> None:
-    text = rewritten("pipeline_rows", rewritten("drop_zero_fill", layer_norm.text))
-    assert "torch.zeros" not in text and "num_stages=ROW_STAGES" in text
+def test_layer_norm_needs_no_zeros_and_may_load_ahead_in_blocks_of_rows(layer_norm: Court) -> None:
+    text = rewritten("block_rows", rewritten("pipeline_rows", rewritten("drop_zero_fill", layer_norm.text)))
+    assert "torch.zeros" not in text and "BLOCK_ROW, num_stages=ROW_STAGES" in text
     assert layer_norm.complaints(text) == []
+
+
+def test_a_block_that_forgets_its_last_row_is_noticed(layer_norm: Court) -> None:
+    text = rewritten("block_rows", layer_norm.text)
+    short = text.replace("row_mask = row < last_row", "row_mask = row < last_row - 1")
+    assert short != text
+    assert layer_norm.complaints(short)
 
 
 def test_the_poison_shows_where_zeros_were_needed(layer_norm: Court) -> None:

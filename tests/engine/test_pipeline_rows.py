@@ -131,3 +131,49 @@ def test_a_launch_in_a_branch_asks_there() -> None:
 def test_a_loop_stays_when_it_is_not_sure(why: str, before: str, after: str) -> None:
     assert before in RUN
     assert pipelined(RUN.replace(before, after)) is None, why
+
+
+TUNED = '''"""An op in the shape that dyt of Liger has."""
+
+import triton
+import triton.language as tl
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": 1024})], key=["n_cols"])
+@triton.jit
+def _k(x_ptr, y_ptr, n_rows, n_cols: tl.constexpr, BLOCK: tl.constexpr):
+    col = tl.cast(tl.program_id(0), tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    first = tl.cast(tl.program_id(1), tl.int64)
+    total = tl.zeros((BLOCK,), dtype=tl.float32)
+    for row in range(first, n_rows, tl.num_programs(1)):
+        total += tl.load(x_ptr + row * n_cols + col, mask=col < n_cols, other=0.0)
+    tl.store(y_ptr + first * n_cols + col, total, mask=col < n_cols)
+'''
+
+
+def test_a_kernel_that_tunes_itself_may_take_every_nth_row() -> None:
+    after = pipelined(TUNED)
+    assert after is not None
+    gone, new = changes(TUNED, after)
+    assert gone == ["    for row in range(first, n_rows, tl.num_programs(1)):"]
+    assert new == [
+        f"    # {pipeline_rows.WHY_TUNED}",
+        "    for row in tl.range(first, n_rows, tl.num_programs(1), num_stages=3):",
+    ]
+    assert pipelined(after) is None
+
+
+@pytest.mark.parametrize(
+    ("why", "before", "after"),
+    [
+        ("nobody drops what does not fit", '@triton.autotune(configs=[1024], key=[""])\n', ""),
+        ("the step of another axis", "tl.num_programs(1)", "tl.num_programs(0)"),
+        ("a step of its own", "tl.num_programs(1)", "7"),
+        ("an atomic", "    total += ", "    tl.atomic_add(y_ptr, 1.0)\n        total += "),
+        ("the same row each time", "x_ptr + row * n_cols", "x_ptr + first * n_cols"),
+    ],
+)  # fmt: skip
+def test_every_nth_row_waits_when_it_is_not_sure(why: str, before: str, after: str) -> None:
+    text = TUNED.replace('[triton.Config({"BLOCK": 1024})], key=["n_cols"]', '[1024], key=[""]')
+    assert before in text
+    assert pipelined(text.replace(before, after)) is None, why

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from pathlib import Path
 
+from bot.model.hardware import Learned
 from bot.model.measurement import (
     Case,
     CaseResult,
@@ -46,8 +48,18 @@ def _text(files: tuple[SourceFile, ...]) -> str:
     return "\n".join(file.text for file in files)
 
 
+@lru_cache(maxsize=64)
+def _marked(text: str) -> dict[str, str]:
+    return {name: value.strip() for name, value in _MARK.findall(text)}
+
+
 def _marks(files: tuple[SourceFile, ...]) -> dict[str, str]:
-    return {name: value.strip() for name, value in _MARK.findall(_text(files))}
+    return _marked(_text(files))
+
+
+@lru_cache(maxsize=64)
+def _kernels(text: str) -> list[str]:
+    return _KERNEL.findall(text) or ["_kernel"]
 
 
 def _warps(files: tuple[SourceFile, ...]) -> int:
@@ -73,7 +85,7 @@ def _resources(arch: str, warps: int, marks: dict[str, str]) -> Resources:
 
 def _kernel_of(files: tuple[SourceFile, ...], case: Case) -> str:
     """The last kernel of the pass in the file, which is where a rewritten one is written."""
-    names = _KERNEL.findall(_text(files)) or ["_kernel"]
+    names = _kernels(_text(files))
     fitting = [name for name in names if case.direction in name] or names
     return fitting[-1]
 
@@ -102,6 +114,7 @@ class FakeBench:
         self.measured: list[str] = []
         """Digests in the order they were asked for."""
         self.closed = False
+        self.learned: tuple[Learned, ...] = ()
 
     @property
     def runner(self) -> Runner:
@@ -112,6 +125,7 @@ class FakeBench:
             torch="2.13.0",
             triton="3.6.0",
             sandbox="none, nothing is run",
+            learned=self.learned,
         )
 
     def close(self) -> None:

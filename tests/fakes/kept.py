@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import to_json
+
 from bot.model.campaign import Campaign
 from bot.model.variant import Proposal
 from bot.proposers.brief import Brief
@@ -55,7 +57,7 @@ def propose_once(folder: Path, propose: Callable[[Brief], Proposal | None]) -> C
         return proposal.model_dump_json().encode() if proposal else b""
 
     def proposed(brief: Brief) -> Proposal | None:
-        text = once(folder, repr(brief), lambda: made(brief))
+        text = once(folder, to_json(brief).decode(), lambda: made(brief))
         return Proposal.model_validate_json(text) if text else None
 
     return proposed

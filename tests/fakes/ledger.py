@@ -48,6 +48,9 @@ class FakeLedger:
     def read(self, path: str) -> bytes | None:
         return self._files.get(path)
 
+    def list(self, folder: str) -> tuple[str, ...]:
+        return tuple(sorted(path for path in self._files if path.startswith(f"{folder}/")))
+
     def lines(self, campaign: str) -> tuple[JournalLine, ...]:
         path = journal_path(campaign)
         return journal.parse(self._files.get(path, b"").decode(), path)

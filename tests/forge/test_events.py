@@ -21,6 +21,7 @@ from bot.forge.events import (
 )
 from bot.model.people import Actor
 from bot.model.reasons import ReasonCode
+from tests.examples import many
 
 OWN_ID = 41898282
 SHA = "27debc3" + "a" * 33
@@ -300,7 +301,7 @@ def test_arbitrary_json(name: str, payload: object) -> None:
     assert isinstance(read(name, payload), get_args(Event))
 
 
-@settings(max_examples=400)
+@settings(max_examples=many(400))
 @given(st.data(), st.sampled_from(sorted(PAYLOADS)), st.booleans())
 def test_a_changed_payload_never_speaks_for_somebody_else(data: st.DataObject, name: str, removed: bool) -> None:
     payload = PAYLOADS[name]

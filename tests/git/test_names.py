@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from bot.errors import GitError
 from bot.git.names import check_path, check_ref, check_refspec, check_remote, check_rev, check_sha, shown
+from tests.examples import many
 
 OPTION_LIKE = ["-oProxyCommand=touch pwned", "--upload-pack=touch pwned", "-", "--", "-c"]
 
@@ -56,7 +57,7 @@ def test_the_longest_name_passes_and_one_more_does_not() -> None:
         check_ref("x" * 256)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=many(60))
 @given(st.text(alphabet="ab-./~^:?*[\\@{} \x7f\n", min_size=1, max_size=8))
 def test_every_name_we_let_through_is_one_git_lets_through(name: str) -> None:
     try:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from bot.bench.gpu import find_gpus
 from bot.bench.measured import Effort, MeasuredBench, open_measured_bench
+from bot.bench.overlay import base_files
 from bot.cli.judge_suite import sample, target_of
+from bot.model.measurement import Measurement
 from bot.model.variant import SourceFile
 
 QUICK = Effort(processes=3)
@@ -28,8 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def sources_of(op: str) -> tuple[SourceFile, ...]:
-    site = target_of(sample()).site(op)
-    return tuple(SourceFile(path=path, text=(sample() / path).read_text("utf-8")) for path in site.files)
+    return base_files(sample(), target_of(sample()).site(op))
 
 
 def changed(op: str, old: str, new: str) -> tuple[SourceFile, ...]:
@@ -39,13 +39,34 @@ def changed(op: str, old: str, new: str) -> tuple[SourceFile, ...]:
     return (SourceFile(path=first.path, text=first.text.replace(old, new)), *rest)
 
 
-@contextmanager
-def opened(op: str, scratch: Path, effort: Effort = QUICK) -> Iterator[MeasuredBench]:
+def opened(op: str, scratch: Path, effort: Effort = QUICK) -> MeasuredBench:
     gpu, target = find_gpus()[0], target_of(sample())
-    bench = open_measured_bench(
+    return open_measured_bench(
         sample(), target.site(op), target.suite(op), gpu.arch, sys.executable, scratch, gpu=gpu, effort=effort
     )
-    try:
-        yield bench
-    finally:
-        bench.close()
+
+
+class Benches:
+    """One bench an op for all tests, v0 measured in it: opening one takes up to a minute."""
+
+    def __init__(self, scratch: Path) -> None:
+        self._scratch = scratch
+        self._open: dict[str, tuple[MeasuredBench, Measurement]] = {}
+
+    def of(self, op: str) -> tuple[MeasuredBench, Measurement]:
+        """The bench, and what it measured of v0."""
+        if op not in self._open:
+            bench = opened(op, self._scratch / op)
+            self._open[op] = bench, bench.measure(sources_of(op), passports=False)
+        return self._open[op]
+
+    def close(self) -> None:
+        for bench, _ in self._open.values():
+            bench.close()
+
+
+@pytest.fixture(scope="session")
+def benches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Benches]:
+    found = Benches(tmp_path_factory.mktemp("benches"))
+    yield found
+    found.close()

@@ -3,47 +3,38 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from bot.bench.gpu import the_gpu
 from bot.bench.measure import Deadlines
-from bot.bench.measured import Effort, open_measured_bench
 from bot.bench.suite_run import Court
-from bot.cli.judge_suite import sample, target_of
-from tests.gpu.conftest import sources_of
+from bot.cli.judge_suite import open_court
 from tests.suites.accidents import OP, accidents, lost
-from tests.suites.rooms import CHEATS, EVERYTHING, HONEST, OPS, complaint, exhibits
-
-UNCONFIRMED = Effort(processes=0)
-"""Whether a file is honest is asked, not how fast it is."""
+from tests.suites.rooms import CHEATS, EVERYTHING, HONEST, OPS, ROOT, TARGET, complaint, exhibits
 
 
-def court(op: str, scratch: Path, deadlines: Deadlines | None = None) -> tuple[Court, object]:
-    gpu, target = the_gpu(), target_of(sample())
-    site, suite = target.site(op), target.suite(op)
-    bench = open_measured_bench(
-        sample(), site, suite, gpu.arch, sys.executable, scratch, gpu=gpu, effort=UNCONFIRMED, deadlines=deadlines
-    )
-    return Court(site, suite, sources_of(op), bench), bench
+@contextmanager
+def opened(op: str, scratch: Path, deadlines: Deadlines | None = None) -> Iterator[Court]:
+    court, bench = open_court(ROOT, TARGET, op, sys.executable, scratch, "gpu", deadlines=deadlines)
+    try:
+        yield court
+    finally:
+        bench.close()
 
 
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("folder", [CHEATS, HONEST], ids=["cheats", "honest"])
 def test_files_get_what_they_deserve(folder: Path, op: str, tmp_path: Path) -> None:
-    room, bench = court(op, tmp_path)
-    try:
-        room.check_ahead(exhibits(folder, op, "gpu"), EVERYTHING, 4)
-        heard = list(room.hear_all(exhibits(folder, op, "gpu"), EVERYTHING, 1))
-    finally:
-        bench.close()  # type: ignore[attr-defined]
+    files = exhibits(folder, op, "gpu")
+    with opened(op, tmp_path) as court:
+        court.check_ahead(files, EVERYTHING, 4)
+        heard = list(court.hear_all(files, EVERYTHING, 1))
     assert [complaint(outcome) for outcome in heard if not outcome.match] == []
 
 
 def test_no_campaign_is_lost_by_an_accident(tmp_path: Path) -> None:
-    room, bench = court(OP, tmp_path, Deadlines(gpu_s=60.0))
-    try:
-        assert lost(room, [accident for accident in accidents() if not accident.hangs]) == []
-    finally:
-        bench.close()  # type: ignore[attr-defined]
+    with opened(OP, tmp_path, Deadlines(gpu_s=60.0)) as court:
+        assert lost(court, [accident for accident in accidents() if not accident.hangs]) == []

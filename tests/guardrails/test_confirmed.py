@@ -53,8 +53,8 @@ def test_a_time_without_a_single_block_is_no_claim_either() -> None:
 def test_an_interval_that_reaches_nothing_is_ambiguous_and_never_ships() -> None:
     verdict = judge(confirming(9.0, -4.0, 5.0, 2.0, 4.0))
     assert verdict.decision is Decision.INCONCLUSIVE
-    assert verdict.reason.startswith("ambiguous: +3.1")
-    assert "is possible after 5 fresh processes" in verdict.reason
+    assert verdict.reason.startswith("ambiguous: speed +3.1")
+    assert "are possible after 5 fresh processes" in verdict.reason
 
 
 @pytest.mark.parametrize(("spread", "decision"), [(0.8, Decision.ACCEPTED), (1.5, Decision.INCONCLUSIVE)])
@@ -80,7 +80,7 @@ def test_a_balance_of_speed_and_memory_has_half_the_interval_of_the_speed() -> N
     unsure = confirming(*(4.0 + 2.0 * d for d in (-1, -0.5, 0, 0.5, 1)), goal=Goal.BALANCED)
     assert judge(unsure).decision is Decision.ACCEPTED
     lost = confirming(*(4.0 + 6.0 * d for d in (-1, -0.5, 0, 0.5, 1)), goal=Goal.BALANCED)
-    assert judge(lost).reason.startswith("ambiguous: +1.94 % over the best so far")
+    assert "ambiguous: score (speed and memory, goal=balanced) +1.94 % over the best so far" in judge(lost).reason
     assert judge(confirming(*[2.02] * 5, goal=Goal.BALANCED)).decision is Decision.ACCEPTED
     assert judge(confirming(*[2.0] * 5, goal=Goal.BALANCED)).decision is Decision.INCONCLUSIVE
 

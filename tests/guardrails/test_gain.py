@@ -29,7 +29,7 @@ def test_bc_04_one_percent_over_the_best_so_far_counts(percent: float, counts: b
 def test_a_variant_that_beats_v0_and_not_the_incumbent_is_inconclusive() -> None:
     verdict = judge(gaining(-5.0, best=2.0))
     assert verdict.decision is Decision.INCONCLUSIVE
-    assert verdict.reason == "no significant change: -5.00 % over the best so far, at least 1 % is asked"
+    assert verdict.reason == "no significant change: speed -5.00 % over the best so far, at least 1 % is asked"
     assert verdict.gain_over_best == pytest.approx(-0.05)
 
 
@@ -41,7 +41,7 @@ def test_nobody_is_accepted_for_beating_less_than_v0(best: float) -> None:
 def test_a_modelled_gain_is_called_an_estimate() -> None:
     heard = h.weighed(gaining(0.5))
     static = heard.model_copy(update={"score": heard.score.model_copy(update={"evidence": Evidence.STATIC})})
-    assert "estimated +0.50 %" in h.said(gain(static))
+    assert "estimated speed +0.50 %" in h.said(gain(static))
 
 
 @pytest.mark.parametrize(("floor", "least"), [(0.0, "1"), (0.5, "1"), (0.7, "1.4"), (0.8, "1.6")])

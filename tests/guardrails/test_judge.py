@@ -20,7 +20,8 @@ ONLY: dict[str, Hearing] = {
     "provenance": h.launching(h.hearing(), h.launch("another text")),
     "correctness": h.changed(h.hearing(), checks=tuple(h.check(c.id, c.id != "check-257", 1.01) for c in h.CHECKS)),
     "implausible": h.hearing(dict.fromkeys(h.NAMES, 19.0)),
-    "regression": h.hearing(memory={h.SMALL_FORWARD: 1051}),
+    "regression": h.hearing({h.BIG_FORWARD: 106.0}, scope=Scope.FORWARD),
+    "memory": h.hearing(memory={h.SMALL_FORWARD: 1051}),
     "cross_pass": h.modelled({h.BIG_FORWARD: 2.3, h.BIG_BACKWARD: 1.2}),
     "resources": h.launching(h.hearing(), h.launch(h.FASTER, spill=8)),
     "runner": h.pairing(h.hearing(), search=Reading(blocks=(), voided=200)),
@@ -93,7 +94,7 @@ def test_a_modelled_trade_off_is_a_note_below_five_percent_and_refused_above() -
 def test_no_gain_is_an_answer_and_not_a_failure() -> None:
     verdict = judge(ONLY["gain"])
     assert verdict.decision is Decision.INCONCLUSIVE
-    assert verdict.reason == "no significant change: +0.50 % over the best so far, at least 1 % is asked"
+    assert verdict.reason == "no significant change: speed +0.50 % over the best so far, at least 1 % is asked"
 
 
 def test_a_rejection_weighs_more_than_a_missing_gain() -> None:
@@ -101,7 +102,7 @@ def test_a_rejection_weighs_more_than_a_missing_gain() -> None:
     assert verdict.decision is Decision.REJECTED
     assert (
         verdict.reason
-        == f"{h.BIG_FORWARD} needs 100.00 % more memory (2000 B, v0 1000 B); with goal=speed at most 5 % is allowed"
+        == f"{h.BIG_FORWARD} needs +100.0 % memory (2000 B, v0 1000 B); with goal=speed at most 5 % is allowed"
     )
 
 

@@ -8,7 +8,8 @@ import random
 import pytest
 
 from bot.guardrails import Hearing
-from bot.guardrails.regression import regression
+from bot.guardrails.hearing import Weighed
+from bot.guardrails.regression import memory, regression
 from bot.model.commands import Goal, Scope
 from bot.model.measurement import Reading
 from bot.model.verdict import CaseScore, Finding
@@ -16,18 +17,23 @@ from tests.analysis.blocks import processes, readings
 from tests.guardrails import hearings as h
 
 
+def both(weighed: Weighed) -> list[Finding]:
+    """What is said of time, then what is said of memory under its own name."""
+    return [*regression(weighed), *memory(weighed)]
+
+
 def rejected(heard: Hearing) -> list[Finding]:
     """Where nobody measured: the limits of the source systems."""
-    return [finding for finding in regression(h.on_paper(heard)) if finding.severity == "reject"]
+    return [finding for finding in both(h.on_paper(heard)) if finding.severity == "reject"]
 
 
 @pytest.mark.parametrize("goal", [Goal.SPEED, Goal.BALANCED])
 def test_bc_01_memory_may_grow_by_five_percent_and_not_by_a_byte_more(goal: Goal) -> None:
     assert rejected(h.hearing(memory={h.SMALL_BACKWARD: 1050}, goal=goal)) == []
     (found,) = rejected(h.hearing(memory={h.SMALL_BACKWARD: 1051}, goal=goal))
-    assert found.case == h.SMALL_BACKWARD
+    assert (found.case, found.guardrail) == (h.SMALL_BACKWARD, "memory")
     assert found.message == (
-        f"{h.SMALL_BACKWARD} needs 5.10 % more memory (1051 B, v0 1000 B); with goal={goal} at most 5 % is allowed"
+        f"{h.SMALL_BACKWARD} needs +5.1 % memory (1051 B, v0 1000 B); with goal={goal} at most 5 % is allowed"
     )
 
 
@@ -70,7 +76,7 @@ def test_bc_03_a_shape_that_loses_five_percent_is_refused(speed: float, refused:
 
 def test_bc_03_a_loss_below_five_percent_with_a_better_score_is_accepted_with_a_note() -> None:
     heard = h.hearing({h.BIG_FORWARD: 60.0, h.SMALL_FORWARD: 100 / 0.9501}, scope=Scope.FORWARD)
-    (found,) = regression(h.on_paper(heard))
+    (found,) = both(h.on_paper(heard))
     assert found.severity == "note"
     assert found.message == f"{h.SMALL_FORWARD} is 5.25 % slower than v0 (105.3 us, v0 100 us, estimated)"
 
@@ -89,7 +95,7 @@ def test_in_a_general_request_a_step_counts_and_not_its_passes() -> None:
 
 def test_what_was_not_asked_about_may_be_slower_when_speed_alone_was_asked_for() -> None:
     heard = h.hearing({h.SMALL_BACKWARD: 108.0}, scope=Scope.FORWARD)
-    findings = regression(h.on_paper(heard))
+    findings = both(h.on_paper(heard))
     assert [(f.severity, f.case) for f in findings] == [("note", h.SMALL_BACKWARD)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any, get_args
 
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bot.guardrails import Hearing, judge
@@ -21,6 +21,7 @@ from bot.model.measurement import (
     Runner,
 )
 from bot.model.variant import SourceFile, sources_digest
+from tests.examples import many
 from tests.guardrails import hearings as h
 
 PIECES = (
@@ -147,7 +148,7 @@ def hearings(draw: st.DrawFn) -> Hearing:
     )
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=many(120))
 @example(h.hearing())
 @example(h.hearing(text=h.FASTER + "\ngetattr(torch, '__\\ud800__')\n"))
 @example(h.hearing(text=h.FASTER + "\n" + "(" * 150 + "x" + ")" * 150 + "\n"))
@@ -167,7 +168,7 @@ def test_judge_never_raises_and_never_says_yes_to_what_failed(heard: Hearing) ->
     assert not [finding for finding in verdict.findings if finding.severity == "reject"]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=many(120))
 @given(texts)
 def test_any_text_at_all_gets_a_verdict(text: str) -> None:
     verdict = judge(h.hearing(text=text))

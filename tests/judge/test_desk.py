@@ -64,8 +64,8 @@ def test_an_answer_that_is_none_is_a_complaint_and_the_judge_goes_on(desk: Desk,
 
 
 def test_a_kernel_without_a_recipe_is_a_complaint_that_names_the_others(tmp_path: Path) -> None:
-    found = Desk().answer(render(plan_request(tmp_path, "rope")))
-    assert found == Complaint(f"no recipe for rope; there is one for {', '.join(sorted(RECIPES))}")
+    found = Desk().answer(render(plan_request(tmp_path, "mhc")))
+    assert found == Complaint(f"no recipe for mhc; there is one for {', '.join(sorted(RECIPES))}")
 
 
 def test_preparing_before_a_plan_is_a_complaint() -> None:

@@ -1,18 +1,36 @@
-"""Hidden shapes: others each time, of the same names, and none for kernels that are not rows and columns."""
+"""Hidden shapes: others each time, of the same names, and for each kernel of the sizes that it has."""
 
 from __future__ import annotations
 
-from bot.judge.hidden import KINDS, hidden
+import math
+
+import pytest
+
+from bot.judge.hidden import KINDS, MOST, hidden
+from bot.judge.plan import minimum_bytes
+from bot.judge.recipes import RECIPES
+from bot.targets.sizes import SIZES
+from bot.targets.suites import suite_of
 from bot.worker.contract import Shape
 
 CHECKS = tuple(
     Shape(f"{direction}-4x256-float32", direction, (("rows", 4), ("cols", 256)), "float32")
     for direction in ("forward", "backward")
 )
+SOFTMAX = RECIPES["softmax"]
+
+
+def drawn(kernel: str, seed: int) -> tuple[Shape, ...]:
+    suite = suite_of(kernel)
+    cases, checks = (
+        tuple(Shape(case.id, case.direction, case.shape, case.dtype) for case in some)
+        for some in (suite.cases, suite.checks)
+    )
+    return hidden(RECIPES[kernel], cases, checks, seed)
 
 
 def test_each_pass_meets_every_kind_and_every_type() -> None:
-    found = hidden(CHECKS, 1)
+    found = hidden(SOFTMAX, (), CHECKS, 1)
     assert len(found) == 2 * len(KINDS)
     for direction in ("forward", "backward"):
         mine = [shape for shape in found if shape.direction == direction]
@@ -22,12 +40,27 @@ def test_each_pass_meets_every_kind_and_every_type() -> None:
 
 
 def test_names_stay_and_sizes_do_not() -> None:
-    one, other = hidden(CHECKS, 1), hidden(CHECKS, 2)
+    one, other = hidden(SOFTMAX, (), CHECKS, 1), hidden(SOFTMAX, (), CHECKS, 2)
     assert [shape.id for shape in one] == [shape.id for shape in other]
     assert [shape.sizes for shape in one] != [shape.sizes for shape in other]
-    assert one == hidden(CHECKS, 1)
+    assert one == hidden(SOFTMAX, (), CHECKS, 1)
+    assert hidden(SOFTMAX, (), (), 1) == ()
 
 
-def test_a_kernel_of_other_sizes_has_none() -> None:
-    odd = Shape("forward-2x8x64", "forward", (("batch", 2), ("heads", 8), ("dim", 64)), "float32")
-    assert hidden((*CHECKS, odd), 1) == ()
+def test_a_type_in_which_the_op_is_no_good_is_not_asked_for() -> None:
+    assert {shape.dtype for shape in drawn("poly_norm", 1)} == {"bfloat16", "float32"}
+
+
+@pytest.mark.parametrize("kernel", sorted(k for k, of in SIZES.items() if of.names != ("rows", "cols")))
+def test_other_sizes_lie_between_half_the_least_and_twice_the_most(kernel: str) -> None:
+    scored = [dict(zip(SIZES[kernel].names, size, strict=True)) for size in SIZES[kernel].scored]
+    strange = 0
+    for seed in range(8):
+        for shape in drawn(kernel, seed):
+            sizes = dict(shape.sizes)
+            assert math.prod(sizes.values()) <= MOST
+            assert minimum_bytes(RECIPES[kernel], shape) > 0, "the recipe knows these sizes"
+            for name, size in sizes.items():
+                assert 1 <= size <= 2 * max(one[name] for one in scored)
+            strange += any(size > 16 and size % 16 for size in sizes.values())
+    assert strange > 40, "half of them and more have a size that no tile divides"

@@ -8,6 +8,7 @@ import torch
 from bot.judge.inputs import HUGE, LARGEST, STRANGER, fill, to_blob
 from bot.judge.plan import KINDS, Probe, probes_of
 from bot.judge.recipes import RECIPES
+from bot.targets.sizes import SIZES
 from bot.worker.contract import Shape, offsets
 
 CHECKS = tuple(
@@ -17,8 +18,16 @@ CHECKS = tuple(
 )
 
 
+def checks_of(kernel: str) -> tuple[Shape, ...]:
+    of = SIZES.get(kernel)
+    if of is None or of.names == ("rows", "cols"):
+        return CHECKS
+    sizes = (tuple(zip(of.names, size, strict=True)) for size in of.quick)
+    return tuple(Shape(f"full-{place}", "full", found, "float32") for place, found in enumerate(sizes))
+
+
 def probes(kernel: str, seed: int = 5) -> tuple[Probe, ...]:
-    return probes_of(RECIPES[kernel], CHECKS, seed)
+    return probes_of(RECIPES[kernel], checks_of(kernel), seed)
 
 
 @pytest.mark.parametrize("kernel", sorted(RECIPES))

@@ -7,7 +7,7 @@ import random
 import pytest
 import torch
 
-from bot.judge.recipe import Operand
+from bot.judge.recipe import Constant
 from bot.judge.recipes import RECIPES
 
 SHAPE = (4, 6)
@@ -87,7 +87,7 @@ def test_jsd_counts_the_rows_that_are_not_ignored() -> None:
 def test_every_mode_names_arguments_of_the_op_and_gives_each_constant(kernel: str) -> None:
     recipe = RECIPES[kernel]
     names = {argument.name for argument in recipe.arguments}
-    constants = {argument.name for argument in recipe.arguments if not isinstance(argument, Operand)}
+    constants = {a.name for a in recipe.arguments if isinstance(a, Constant) and not a.size}
     for drawn in (recipe.stock, *(mode(random.Random(1)) for mode in recipe.modes)):
         assert set(drawn) <= names
         assert constants <= set(drawn)

@@ -60,21 +60,28 @@ def _changes(text: Text) -> Iterator[tuple[str, ast.AST, str]]:
                 yield rule, where, new
 
 
+def _statements(tree: ast.Module) -> list[str]:
+    return [ast.dump(statement) for statement in tree.body]
+
+
 def mutants_of(op: str, source: str) -> Iterator[Mutant]:
     """Every change of every rule that gives a program nobody made before, with those left out among them."""
     text = Text(source)
-    seen = {ast.dump(text.tree)}
+    # A change stays within one statement of the module, so that programs are told apart by it alone.
+    seen = set(enumerate(_statements(text.tree)))
+    places = {node: place for place, outer in enumerate(text.tree.body) for node in ast.walk(outer)}
     numbers: Counter[tuple[str, int]] = Counter()
     for rule, node, new in _changes(text):
         changed = text.changed(node, new)
-        program = ast.dump(ast.parse(changed))
+        place = places[node]
+        program = place, ast.dump(ast.parse(changed).body[place])
         if program in seen:
             continue
         seen.add(program)
         line: int = node.lineno  # type: ignore[attr-defined]
         function = text.function(node)
-        place = function.name if function is not None else "the module"
-        what = f"{place}: `{_short(text.of(node))}` becomes `{_short(new)}`"
+        where = function.name if function is not None else "the module"
+        what = f"{where}: `{_short(text.of(node))}` becomes `{_short(new)}`"
         mutant = Mutant(op, rule, line, numbers[rule, line], what, changed, why_equivalent(op, rule, text, node, new))
         numbers[rule, line] += 1
         yield mutant

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
+from functools import cache
 
 import pytest
 
@@ -25,7 +27,13 @@ def ideas(told: Brief, decision: Decision) -> list[Proposal]:
     return found
 
 
-def techniques(found: list[Proposal]) -> list[str]:
+@cache
+def all_ideas(decision: Decision, kernel: str = "rms_norm", *, surveyed: bool = True) -> tuple[Proposal, ...]:
+    """Those of a budget that nobody uses up. They take seconds to make, so several tests read the same ones."""
+    return tuple(ideas(brief(kernel, budget=50, **({} if surveyed else {"surveys": ()})), decision))
+
+
+def techniques(found: Iterable[Proposal]) -> list[str]:
     return [proposal.hypothesis.technique for proposal in found]
 
 
@@ -39,7 +47,7 @@ def test_the_first_idea_is_always_the_launch_numbers_of_every_kernel() -> None:
 
 
 def test_the_expectation_is_a_number_with_a_case_and_says_that_it_is_estimated() -> None:
-    for proposal in ideas(brief(), Decision.REJECTED):
+    for proposal in all_ideas(Decision.REJECTED):
         expected = proposal.hypothesis.expected
         assert any(character.isdigit() for character in expected)
         assert "stimated" in expected or "only a GPU can show" in expected
@@ -50,19 +58,19 @@ def test_rms_norm_has_at_least_four_ideas_when_the_first_is_accepted() -> None:
     first = engine.propose(brief())
     assert first is not None
     rest = ideas(after(brief(), first, Decision.ACCEPTED), Decision.REJECTED)
-    assert set(techniques(rest)) == {"more_programs", "pipeline_rows", "block_size", "cache_hints"}
+    assert set(techniques(rest)) == {"more_programs", "pipeline_rows", "block_rows", "block_size", "cache_hints"}
 
 
 def test_no_source_is_proposed_twice_and_the_ideas_end() -> None:
     for decision in (Decision.REJECTED, Decision.ACCEPTED, Decision.INCONCLUSIVE):
-        found = ideas(brief(budget=50), decision)
+        found = all_ideas(decision)
         digests = [sources_digest(proposal.files) for proposal in found]
         assert len(digests) == len(set(digests)) < 20
         assert sources_digest(brief().original) not in digests
 
 
 def test_after_a_rejection_each_kernel_is_tried_on_its_own() -> None:
-    found = techniques(ideas(brief(), Decision.REJECTED))
+    found = techniques(all_ideas(Decision.REJECTED))
     assert found[:3] == [
         "launch_parameters",
         "launch_parameters:_rms_norm_backward_kernel",
@@ -80,18 +88,18 @@ def test_every_idea_is_built_on_the_incumbent() -> None:
 
 
 def test_what_was_accepted_and_can_go_further_is_tried_again_once() -> None:
-    found = [p for p in ideas(brief(surveys=()), Decision.ACCEPTED) if p.hypothesis.technique == "more_programs"]
+    found = [p for p in all_ideas(Decision.ACCEPTED) if p.hypothesis.technique == "more_programs"]
     assert ["2 * multiprocessor_count" in p.files[0].text for p in found] == [True, False]
     assert "4 * multiprocessor_count" in found[1].files[0].text
 
 
 def test_the_idea_that_promises_most_comes_first() -> None:
-    rest = ideas(brief(surveys=()), Decision.REJECTED)
-    assert techniques(rest) == ["more_programs", "pipeline_rows", "cache_hints"]
+    rest = all_ideas(Decision.REJECTED, surveyed=False)
+    assert techniques(rest) == ["more_programs", "pipeline_rows", "block_rows", "cache_hints"]
 
 
 def test_what_a_gpu_showed_elsewhere_is_said_where_the_model_sees_nothing() -> None:
-    found = {proposal.hypothesis.technique: proposal for proposal in ideas(brief(surveys=()), Decision.REJECTED)}
+    found = {proposal.hypothesis.technique: proposal for proposal in all_ideas(Decision.REJECTED, surveyed=False)}
     assert "2.1x" in found["pipeline_rows"].hypothesis.expected
     assert "only a GPU can show it" in found["pipeline_rows"].hypothesis.expected
     assert found["cache_hints"].hypothesis.expected.startswith("0 to 5 %")
@@ -118,11 +126,26 @@ def test_rows_are_walked_only_where_a_scored_one_is_wide() -> None:
         return techniques(ideas(brief("softmax", baseline=facts, facts=facts, surveys=()), Decision.REJECTED))
 
     assert techniques_at(16384) == []
-    assert techniques_at(32768) == ["walk_rows"]
+    assert techniques_at(32768) == [
+        "walk_rows",
+        "walk_rows:_softmax_forward_kernel",
+        "walk_rows:_softmax_backward_kernel",
+    ]
+
+
+def test_a_walk_of_one_kernel_leaves_the_other_alone() -> None:
+    wide = [made.launch(f"_softmax_{way}_kernel", block=32768, warps=16) for way in ("forward", "backward")]
+    facts = made.measurement(*(made.result(case, one) for case, one in zip((FWD, BWD), wide, strict=True)))
+    told = brief("softmax", baseline=facts, facts=facts, surveys=())
+    both, *alone = ideas(told, Decision.REJECTED)
+    assert [idea.files[0].text.count("_walking_kernel(\n") for idea in (both, *alone)] == [2, 1, 1]
+    assert "in _softmax_forward_kernel alone" in alone[0].hypothesis.title
+    accepted = ideas(after(told, both, Decision.ACCEPTED), Decision.REJECTED)
+    assert not any(name.startswith("walk_rows:") for name in techniques(accepted))
 
 
 def test_a_rewrite_that_was_rejected_is_not_tried_again() -> None:
-    found = techniques(ideas(brief(), Decision.REJECTED))
+    found = techniques(all_ideas(Decision.REJECTED))
     assert found.count("more_programs") == 1
 
 
@@ -136,7 +159,7 @@ def test_a_kernel_that_launches_well_is_at_most_offered_a_smaller_block() -> Non
 
 
 def test_a_smaller_block_is_a_hypothesis_that_names_its_risk() -> None:
-    offered = [p for p in ideas(brief(), Decision.REJECTED) if p.hypothesis.technique == "block_size"]
+    offered = [p for p in all_ideas(Decision.REJECTED) if p.hypothesis.technique == "block_size"]
     assert offered
     for proposal in offered:
         assert "the checks will tell" in proposal.hypothesis.why
@@ -163,7 +186,7 @@ def test_a_kernel_that_steps_over_its_row_gets_its_block_with_the_first_idea() -
 
 
 def test_an_element_wise_kernel_is_tiled() -> None:
-    found = ideas(brief("geglu"), Decision.INCONCLUSIVE)
+    found = all_ideas(Decision.INCONCLUSIVE, "geglu")
     tiled = [proposal for proposal in found if proposal.hypothesis.technique == "tile_rows"]
     assert len(tiled) == 1
     assert "tl.program_id(1) * BLOCK_SIZE" in tiled[0].files[0].text
@@ -196,7 +219,7 @@ def test_every_idea_for_the_sample_is_python_and_keeps_its_public_names(kernel: 
         body = ast.parse(text).body
         return {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
 
-    found = ideas(brief(kernel), Decision.INCONCLUSIVE)
+    found = all_ideas(Decision.INCONCLUSIVE, kernel)
     assert found
     for proposal in found:
         assert names(proposal.files[0].text) == names(sample(kernel))

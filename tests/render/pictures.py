@@ -32,8 +32,9 @@ def roof(campaign: Campaign, *, copies: bool) -> Roof:
         assert one.timing is not None
         size = one.minimum_bytes / 1000
         copy = size / (size / 4300 + 2.2) if copies else None
-        points.append(RoofPoint(one.case, size / one.timing.median_us, size / after[one.case], copy))
-    return Roof(tuple(points), 4800, "NVIDIA H200 SXM")
+        intensity = {"forward": 1.0, "backward": 1.83}.get(one.case.partition("-")[0], 1.4)
+        points.append(RoofPoint(one.case, size / one.timing.median_us, size / after[one.case], copy, intensity))
+    return Roof(tuple(points), 4800, 67, "NVIDIA H200 SXM")
 
 
 def estimated() -> tuple[Campaign, Figures]:

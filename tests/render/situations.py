@@ -154,8 +154,10 @@ LOG_ONLY = (
     R.CONFUSED_SENDER,
     R.UNRELATED_EVENT,
     R.DISABLED,
+    R.ABOVE_THE_ROOF,
 )
-"""Said in a job's log alone, where nobody is to be called; `/optimize help <code>` says what they mean."""
+"""Said in a job's log alone, or inside of a page about something else, where nobody is to be called; `/optimize help
+<code>` says what they mean."""
 
 
 def page(reason: R) -> str:

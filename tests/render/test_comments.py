@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from bot.model.campaign import Campaign, Checkpoint, Outcome, Stage, StopReason
+from bot.model.campaign import Campaign, Checkpoint, Outcome, Phase, Stage, StopReason
 from bot.model.commands import CommandError, Mode, TargetMetric
 from bot.model.people import Actor, Refusal
 from bot.model.policy import RepoPolicy
 from bot.model.reasons import ReasonCode
+from bot.model.wait import Wait
 from bot.render import comments
 from bot.render.links import Links
 from tests.conftest import GOLDEN
@@ -277,3 +278,19 @@ def test_a_campaign_without_a_pull_request_can_be_told() -> None:
     local = a.finalized(pull=None)
     assert "over `v0`" in comments.checkpoint_final(local)
     assert "review" not in comments.checkpoint_winner(a.searched(pull=None))
+
+
+def test_a_campaign_in_the_queue_says_that_it_waits_and_for_what() -> None:
+    queued = comments.status(a.requested(), wait=Wait(phase=Phase.PROFILE, ahead=1))
+    assert queued.startswith("⏳ **`rms_norm`: waiting for the runner**") and "**waits for the runner**" in queued
+    assert "waits for the runner" not in comments.status(a.requested(), wait=Wait(phase=Phase.PROFILE, ahead=0))
+
+
+def test_a_cancelled_campaign_says_so_first_and_who_did_it_without_a_row_for_what_never_was() -> None:
+    ended = a.requested(
+        stage=Stage.CLOSING, outcome=Outcome.CANCELLED, reason=ReasonCode.CANCELLED_BY_USER, cancelled_by=a.BOB
+    )
+    page = comments.status(ended)
+    assert page.startswith("⏹️ **`rms_norm`: cancelled by bob**")
+    assert page.count("Not reached") == 1
+    assert "cancelled by bob; nothing was pushed" in comments.result(ended)

@@ -174,13 +174,13 @@ def test_commit_messages_of_a_hostile_campaign_are_plain_text() -> None:
 
 
 BIG = {
-    "a finding of a million characters": evil(3, "x" * 1_000_000),
+    "findings of three times a page": evil(3, "x" * 200_000),
     "119 variants": a.searched(
         rounds=evil_rounds(119, "a longer title than any sensible person would write"), lineage=(0, 1)
     ),
     "119 evil variants": evil(119),
-    "a million lines": evil(3, "```\n" * 250_000),
-    "wide characters": evil(119, "𝔘" * 5000),
+    "fifty thousand lines": evil(3, "```\n" * 50_000),
+    "wide characters": evil(119, "𝔘" * 1000),
 }
 
 

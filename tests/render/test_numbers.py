@@ -108,8 +108,10 @@ def test_a_modelled_score_says_so() -> None:
 def test_a_measured_score_shows_its_interval_and_the_noise() -> None:
     assert numbers.score(score(1.42, 1.38, 1.46)) == "1.42x [1.38x, 1.46x]"
     assert numbers.score(score(1.42, 1.38, 1.46), 1.1) == "1.42x [1.38x, 1.46x], noise floor ±1.1 %"
-    mixed = score(1.19, 1.17, 1.21).model_copy(update={"speed": 1.42})
-    assert numbers.score(mixed) == "1.42x, score 1.19x [1.17x, 1.21x]"
+    # A score of which half is memory: the speed's own interval is what it follows from.
+    mixed = score(1.2, 1.1, 1.3).model_copy(update={"speed": 1.8, "memory": 0.8})
+    assert numbers.speed_alone(mixed) == "1.80x [1.51x, 2.11x]"
+    assert numbers.speed_alone(score(0.9, 0.9, 0.9).model_copy(update={"speed": 1.3})) == "1.30x (no interval recorded)"
     assert numbers.score(score(1.42)) == "1.42x (no interval recorded)"
     assert numbers.score(None) == "not scored"
 

@@ -88,7 +88,9 @@ def test_a_phone_shows_every_word_whole_and_legible(name: str, busy: bool) -> No
 
 
 FIGURE = re.compile(r"(?<![\w.])[-±+]?\d[\d.]*(?:e[+-]?\d+)?(?![\w.]*x\d)")
-UNITS = re.compile(r"\s?(x|%|us|ms|s|GB/s|TB/s|of|cases?|ideas?|kept|variants?|nights?|kernels?|slower|faster)\b|\s?%")
+UNITS = re.compile(
+    r"\s?(x|%|us|ms|s|GB/s|TB/s|[GT]FLOP/s|FLOP/B|of|cases?|shapes?|ideas?|kept|variants?|nights?|kernels?|slower|faster)\b|\s?%"
+)
 
 
 @EVERY

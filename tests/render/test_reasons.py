@@ -82,6 +82,7 @@ NOUNS = (
         "cases",
         "characters",
         "columns",
+        "accepted steps",
         "commands",
         "correctness cases?",
         "days?",
@@ -89,12 +90,13 @@ NOUNS = (
         "failed",
     ),
     *("GPU minutes?", "hexadecimal", "hours?", "kernels?", "minutes?", "or more", "passed", "registers?", "times?"),
-    *("values?", "variants?", "warps?"),
+    *("shapes?", "values?", "variants?", "warps?"),
 )
 UNITS = rf"(?:x\b| ?%| (?:us|ms|s|min|KiB|MiB|GiB|B)\b| (?:{'|'.join(NOUNS)})\b)"
 """What may stand behind a number: a unit, or the noun that is counted."""
 EXCEPTIONS = (
     (r"\bv\d+\b", "the name of a variant"),
+    (r"\b\d+\.\d+s\b", "the tests' own runner, in its own words"),
     (r"\b\d+x\d+(x\d+)?\b", "a shape"),
     (r"\bsm_\d+\b|\bgfx\d+\b|\bfp\d+\b|\bbf16\b", "an architecture or a type"),
     (r"(?m)^\s*\d+\. ", "the number of a list item"),

@@ -55,6 +55,7 @@ def run(argv: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
         "HOME": str(cwd),
         "CUDA_VISIBLE_DEVICES": "",
         "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
         "COLUMNS": "500",  # pytest cuts its summary to the width of the terminal
     }
     return subprocess.run(argv, cwd=cwd, env=environment, capture_output=True, text=True, timeout=110, check=False)
@@ -116,7 +117,7 @@ def test_it_brings_no_workflow_of_its_own() -> None:
     assert not (SAMPLE / ".github").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_its_tests_pass_and_only_bfloat16_is_left_to_a_gpu(copy: Path) -> None:
     done = pytest_of_sample(copy, "-rs")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -14,6 +14,7 @@ import datetime
 import functools
 import importlib
 import random
+import re
 import sys
 import threading
 import traceback
@@ -46,7 +47,9 @@ from bot.model.facts import Fact
 from bot.proposers import engine
 from bot.render import plots
 from bot.settings import read_settings
-from bot.zones import doors, report
+from bot.targets import liger
+from bot.targets.tree import DirectoryTree
+from bot.zones import doors, drawing, report
 from bot.zones import measure as measuring
 from bot.zones import push as pushing
 from bot.zones.decide import decide
@@ -61,6 +64,7 @@ from tests.fakes.kept import propose_once
 
 honesty, scope = (importlib.import_module(f"bot.guardrails.{name}") for name in ("honesty", "scope"))
 """By their full names: the package calls functions by the same ones."""
+NO_DATE = formatdate(0, usegmt=True)
 BOT = "kernelwright[bot]"
 PEOPLE = {"mira": "maintain", "dana": "write", "noor": "write", "lee": "read"}
 """dana wrote the pull request."""
@@ -70,15 +74,34 @@ SAMPLE = Path(__file__).parents[2] / "templates" / "sample"
 KERNEL = "src/sample_kernels/ops/rms_norm.py"
 MOST_AT_ONCE = 4
 MOST_DOUBLES = 12
+RECORDED = 5
+"""In one story of so many the ledger's pages are written too: a seventh of its cost, and nobody acts on them."""
 PASS_S = 10 * 60 + 1
 """How often reconcile passes by."""
 Zone = Literal["decide", "measure", "publish", "push", "reconcile"]
 
 
+OTHERS = re.compile(r"(^|_|/)(geglu|jsd|cross_entropy|softmax)\.py$")
+"""What the other kernels bring, but for one: reading them would be a tenth of every story."""
+
+
+@functools.cache
 def sample_files() -> dict[str, bytes]:
     skip = {"__pycache__", ".pytest_cache", ".ruff_cache"}
     found = (path for path in SAMPLE.rglob("*") if path.is_file() and not skip & set(path.parts))
-    return {path.relative_to(SAMPLE).as_posix(): path.read_bytes() for path in found}
+    named = {path.relative_to(SAMPLE).as_posix(): path for path in found}
+    return {name: path.read_bytes() for name, path in named.items() if not OTHERS.search(name)}
+
+
+def found_shared(place: Path, proposals: Path) -> Path:
+    """What all storms of a process use: the default branch checked out, trees of commits, and proposals, which storms
+    of other processes use too."""
+    for name, content in sample_files().items():
+        (place / "trusted" / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / "trusted" / name).write_bytes(content)
+    (place / "trees").mkdir()
+    (place / "proposals").symlink_to(proposals)
+    return place
 
 
 class Killed(BaseException):
@@ -437,11 +460,26 @@ class Storm:
 
 # Twins, and what is the same in every story
 
+
+def read_once(read: Callable[[DirectoryTree, str], Any]) -> Callable[..., Any]:
+    """Folders here stay as they are."""
+    kept: dict[tuple[Path, str], Any] = {}
+
+    def again(self: DirectoryTree, path: str = "") -> Any:
+        key = self._root, path
+        if key not in kept:
+            kept[key] = read(self, path)
+        return kept[key]
+
+    return again
+
+
 ONCE: tuple[tuple[Any, str, Any], ...] = (
     (honesty, "_findings", functools.cache(honesty._findings)),
     (scope, "_compare", functools.cache(scope._compare)),
-    (journal, "read_line", functools.cache(journal.read_line)),
     (engine, "_rewritten", functools.cache(engine._rewritten.__wrapped__)),
+    (liger, "dependent_tests", lambda *_, **__: ()),
+    *((DirectoryTree, name, read_once(getattr(DirectoryTree, name))) for name in ("exists", "read", "list")),
 )
 """Pure, and most of what a story costs: the same few kernels and variants are read in every one."""
 
@@ -457,26 +495,25 @@ def _warps(files: Any) -> int:
     return 8 if any("estimated for sm_90" in file.text for file in files) else fake.USUAL_WARPS
 
 
-def _answer(storm: Storm, request: requests.PreparedRequest) -> Response:
-    parts = urlsplit(str(request.url))
-    body = request.body.encode() if isinstance(request.body, str) else request.body or b""
-    headers = {name.lower(): str(value) for name, value in request.headers.items()}
-    sent = Request(str(request.method), parts.path, dict(parse_qsl(parts.query)), headers, bytes(body))
+def _answer(storm: Storm, request: Request) -> Response:
     try:
-        return storm.hub._desk.answer(sent)
+        return storm.hub._desk.answer(request)
     except ConnectionError as error:
-        raise requests.ConnectionError(str(error), request=request) from error
+        raise requests.ConnectionError(str(error)) from error
 
 
-def _send(storm: Storm, _: Any, request: requests.PreparedRequest, **__: Any) -> requests.Response:
+def _send(storm: Storm, method: str, url: str, headers: dict[str, Any], data: str | None) -> requests.Response:
     """In place of a wire."""
     storm.pass_time(1)
-    ask = functools.partial(_answer, storm, request)
-    answer = ask() if request.method in ("GET", "HEAD") else cross(ask)
+    parts = urlsplit(url)
+    named = {name.lower(): str(value) for name, value in headers.items()}
+    ask = functools.partial(
+        _answer, storm, Request(method, parts.path, dict(parse_qsl(parts.query)), named, (data or "").encode())
+    )
+    answer = ask() if method in ("GET", "HEAD") else cross(ask)
     made = requests.Response()
-    made.status_code, made.url, made.request, made.encoding = answer.status, str(request.url), request, "utf-8"
-    made._content = answer.body
-    made.headers.update({"Date": formatdate(0, usegmt=True), **answer.headers})
+    made.status_code, made.url, made.encoding, made._content = answer.status, url, "utf-8", answer.body
+    made.headers.update({"Date": NO_DATE, **answer.headers})
     return made
 
 
@@ -491,7 +528,11 @@ def over(storm: Storm, patch: Callable[[Any, str, Any], None]) -> Iterator[Storm
         return FakeRepo(storm.server, settings.scratch)
 
     random.seed(storm.seed)
-    patch(requests.adapters.HTTPAdapter, "send", lambda self, request, **how: _send(storm, self, request, **how))
+    patch(
+        requests.Session,
+        "request",
+        lambda self, method, url, *, headers, data=None, **_: _send(storm, method, url, headers, data),
+    )
     patch(FakeRepo, "push", lambda self, *args, **how: cross(lambda: push_(self, *args, **how)))
     patch(Segment, "append", lambda self, *args: cross(lambda: append(self, *args)))
     patch(client, "open_forge", functools.partial(client.open_forge, sleep=sleep))
@@ -502,7 +543,11 @@ def over(storm: Storm, patch: Callable[[Any, str, Any], None]) -> Iterator[Storm
     patch(ledger_branch, "uuid", SimpleNamespace(uuid4=lambda: uuid.UUID(int=ids.getrandbits(128))))
     patch(fake, "_warps", _warps)
     patch(plots, "_drawn", lambda *_: b"png")
+    if storm.seed % RECORDED:
+        patch(drawing, "records", lambda *_: {"README.md": b"A campaign.\n"})
     patch(measuring, "next_proposal", propose_once(storm.shared / "proposals", measuring.next_proposal))
+    patch(journal, "read_line", functools.cache(journal.read_line))
+    patch(journal.os, "fsync", lambda handle: None)  # nobody pulls the plug
     for module, name, kept in ONCE:
         patch(module, name, kept)
     yield storm

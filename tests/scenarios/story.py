@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -21,12 +22,14 @@ from bot.localhub.server import Hub
 from bot.model.campaign import Campaign, Stage
 from bot.model.facts import Fact
 from tests.fakes.kept import copy_world
+from tests.workflows import handed
 
 MIRA, DANA, BOT = "mira", "dana", "kernelwright[bot]"
-TALK = ("read", "comment", "status", "ledger")
 HEXES = re.compile(r"\b[0-9a-f]{7,64}\b")
 ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
 SAMPLE = Path(__file__).parents[2] / "templates" / "sample"
+PLAIN = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ}
+"""Each request of an actor looks through all of its environment, twice."""
 FIXED = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT00:00:00Z")
 """Whenever anything is said; an approval of another week would be too old."""
 
@@ -41,6 +44,7 @@ class Theatre:
             stdout=subprocess.PIPE,
             text=True,
             cwd=Path(__file__).parents[2],
+            env=PLAIN,
         )
         assert self._process.stdout is not None
         assert self._process.stdout.readline().strip() == "ready"
@@ -136,14 +140,13 @@ class Story:
 
     def _environment(self, zone: str, event: tuple[str, Path] | None) -> dict[str, str]:
         hub = self._hub
-        token = hub.token(BOT, (*TALK, "push") if zone == "push" else TALK)
         given = {"GITHUB_EVENT_NAME": event[0], "GITHUB_EVENT_PATH": str(event[1])} if event else {}
         return given | {
             "GITHUB_REPOSITORY": hub.repo,
             "GITHUB_API_URL": hub.url,
             "GITHUB_SERVER_URL": hub.server_url,
             "GITHUB_WORKSPACE": str(self.world / "trusted"),
-            "KERNELWRIGHT_TOKEN": token,
+            **handed.tokens(zone, hub, BOT),
             "KERNELWRIGHT_BOT_LOGIN": BOT,
             "KERNELWRIGHT_BOT_ID": str(hub.user_id(BOT)),
         }

@@ -91,7 +91,7 @@ def test_a_day_s_gpu_minutes_are_one_person_s_over_all_pull_requests(at: At) -> 
     # What runs counts as if it took all it may: 360 and 120 are the 480 of a day.
     assert said(talk.asks(MIRA, f"/optimize {KERNEL}")) == ("refused", "budget_exceeded", "none")
     answer = talk.answers()[-1]
-    assert "has used 480 of 480 GPU minutes today" in answer and "00:00 UTC" in answer
+    assert "480 of 480 GPU minutes today are used" in answer and "00:00 UTC" in answer
     assert talk.asks(NOOR, f"/optimize {KERNEL}").reason_code == "accepted", "everybody has their own"
 
 

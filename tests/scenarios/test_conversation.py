@@ -92,7 +92,7 @@ def test_where_estimates_do_not_suffice_they_are_shown_and_nothing_is_pushed(at:
     assert talk.searches([gpu.BEST]).next == "none"
     assert talk.ended == (Stage.ENDED, Outcome.REVERTED, ReasonCode.EVIDENCE_INSUFFICIENT)
     assert talk.is_untouched
-    assert "1.55x (estimated)" in talk.answers()[-1]
+    assert "1.56x (estimated)" in talk.answers()[-1]
 
 
 def test_a_search_that_finds_nothing_ends_there(at: At) -> None:

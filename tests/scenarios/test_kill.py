@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -12,6 +14,8 @@ from tests.scenarios.story import Job, Story, Theatre
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "crossings"
 MOST_JOBS = 30
+Point: TypeAlias = tuple[Job, int, tuple[int, str]]
+"""A job, its number, and the write before or after which it is killed."""
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +47,7 @@ def crossing_list(jobs: list[Job]) -> str:
     return "\n".join("".join(f"{job.zone}: {label}\n" for label in job.crossings) for job in jobs)
 
 
-def kill_points(jobs: list[Job]) -> list[tuple[Job, int, tuple[int, str]]]:
+def kill_points(jobs: list[Job]) -> list[Point]:
     """Before each write, and after the last one of a job. Nothing durable happens between two writes, so a kill
     before one is a kill after the one before it."""
     return [
@@ -64,17 +68,25 @@ def check_kill(story: Story, snapshots: Path, job: Job, number: int, kill: tuple
     assert story.seen() == job.seen, where
 
 
-def blocks(mode: str) -> set[str]:
-    return set((GOLDEN / f"{mode}.txt").read_text().split("\n\n"))
+def steps(block: str) -> list[tuple[str, str]]:
+    """Each write of a job, and what it wrote before that: together they say where it is killed."""
+    return list(pairwise(["", *block.splitlines(), ""]))
 
 
-def is_new(job: Job) -> bool:
-    """An autonomous campaign is killed where it writes otherwise than an interactive one."""
-    return crossing_list([job]).rstrip("\n") not in {block.rstrip("\n") for block in blocks("interactive")}
+def known() -> set[tuple[str, str]]:
+    """Where an interactive campaign is killed."""
+    blocks = (GOLDEN / "interactive.txt").read_text().split("\n\n")
+    return {step for block in blocks for step in steps(block)}
+
+
+def is_new(point: Point) -> bool:
+    """An autonomous campaign is killed where it stands between two writes that no interactive one makes in a row."""
+    job, _, (number, moment) = point
+    return steps(crossing_list([job]))[number + (moment == "after")] not in known()
 
 
 def survive(mode: str, half: int | None, folder: Path, theatre: Theatre, update: bool) -> None:
-    """Play one campaign, then kill it at every write of `half` of them, or where it writes in a way of its own."""
+    """Play one campaign, then kill it at every write of `half` of them, or where it goes a way of its own."""
     story = Story(folder / "world", theatre, mode)
     try:
         jobs = play(story, folder / "before")
@@ -86,7 +98,7 @@ def survive(mode: str, half: int | None, folder: Path, theatre: Theatre, update:
         assert crossing_list(jobs) == golden.read_text(), "a write was added or dropped: look, then --update-golden"
         points = kill_points(jobs)
         assert mode == "autonomous" or len(points) >= 60
-        mine = points[half::2] if half is not None else [point for point in points if is_new(point[0])]
+        mine = points[half::2] if half is not None else [point for point in points if is_new(point)]
         assert mine
         for job, number, kill in mine:
             check_kill(story, folder / "before", job, number, kill)

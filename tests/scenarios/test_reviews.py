@@ -36,8 +36,6 @@ Given = dict[str, Any]
 WITHOUT_EFFECT: dict[str, tuple[str, Given]] = {
     "somebody comments": ("final", {"who": MIRA, "state": "COMMENT", "body": "/optimize approve"}),
     "a bot approves": ("final", {"who": BOT, "state": "APPROVE"}),
-    "policy: the profile is not answered by review": ("profile", {"who": MIRA, "state": "APPROVE"}),
-    "policy: the winner is not answered by review": ("winner", {"who": MIRA, "state": "APPROVE"}),
     "nothing is asked": ("finishing", {"who": MIRA, "state": "APPROVE"}),
     "no campaign": ("opened", {"who": MIRA, "state": "APPROVE"}),
 }
@@ -93,8 +91,19 @@ def test_where_policy_says_all_a_review_answers_every_question(at: At) -> None:
 
 def test_where_policy_says_none_only_comments_answer(at: At) -> None:
     talk = at("final").retold(policy={"review_answers": "none"})
-    assert talk.reviewed_by(NOOR, "APPROVE").reason_code == "nothing_waiting"
+    assert talk.reviewed_by(NOOR, "APPROVE").reason_code == "awaiting_approval"
     assert talk.asks(NOOR, "/optimize approve").reason_code == "approved"
+
+
+@pytest.mark.parametrize("place", ["profile", "winner"])
+def test_an_approval_where_only_a_command_counts_is_told_so_once(at: At, place: str) -> None:
+    talk = at(place)
+    stage = talk.campaign.stage
+    assert said(talk.reviewed_by(MIRA, "APPROVE")) == ("refused", "awaiting_approval", "wait")
+    assert "this question needs `/optimize approve" in talk.answers()[-1]
+    before = talk.answers()
+    talk.reviewed_by(MIRA, "APPROVE")
+    assert (talk.answers(), talk.campaign.stage) == (before, stage)
 
 
 def test_a_review_event_delivered_again_goes_on_where_the_first_job_died(at: At) -> None:

@@ -5,6 +5,7 @@ A seed that fails prints its story and the line that tells it again. `make storm
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -16,9 +17,10 @@ import pytest
 
 from bot.forge import threads
 from tests.fakes.git import FakeRepo
-from tests.scenarios.storm import SAMPLE, Storm, over
+from tests.scenarios.storm import Storm, found_shared, over
 from tests.scenarios.storm_people import live
 from tests.scenarios.storm_truth import PULLS, all_wrong, watch
+from tests.zones import places
 
 REPLAY = "make storm SEED={seed}"
 SEED, SEEDS = os.environ.get("STORM_SEED", ""), int(os.environ.get("STORM_SEEDS") or 60)
@@ -26,11 +28,14 @@ TOLD = (int(SEED),) if SEED else range(SEEDS)
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("storms")
-    shutil.copytree(SAMPLE, place / "trusted", ignore=shutil.ignore_patterns("__pycache__"))
-    (place / "trees").mkdir()
-    return place
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    proposals = places.shared(tmp_path_factory) / "storm-proposals"
+    proposals.mkdir(exist_ok=True)
+    place = found_shared(tmp_path_factory.mktemp("storms"), proposals)
+    gc.collect()
+    gc.freeze()  # what torch and others brought is not swept again in every story
+    yield place
+    gc.unfreeze()
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from bot.bench.suite_files import Exhibit
 from bot.bench.suite_run import Court, Steps
-from bot.cli.judge_suite import sample, target_of
-from tests.suites.rooms import HONEST, complaint, exhibits
+from tests.suites.rooms import HONEST, ROOT, TARGET, complaint, exhibits
 
 OP = "softmax"
 CHECKS = Steps(static=False, timing=False)
@@ -55,6 +55,11 @@ TOOLS = "import ctypes, os, shutil, signal, time\nimport torch\n\nCALLS = []\n"
 DOCSTRING_END = '"""\n\n'
 
 
+@cache
+def _original() -> str:
+    return (ROOT / TARGET.site(OP).files[0]).read_text(encoding="utf-8")
+
+
 @dataclass(frozen=True)
 class Accident:
     name: str
@@ -70,8 +75,7 @@ class Accident:
         return Exhibit(path, OP, self._text(), ("fault", "correctness"), "cpu")
 
     def _text(self) -> str:
-        root = sample()
-        head, body = (root / target_of(root).site(OP).files[0]).read_text("utf-8").split(DOCSTRING_END, 1)
+        head, body = _original().split(DOCSTRING_END, 1)
         behind, how = PLACES[self.place]
         line = how.format(line=ACCIDENTS[self.name])
         assert body.count(behind) == 1 or not behind, f"{self.place} is nowhere in {OP}"

@@ -9,20 +9,20 @@ import sys
 import tomllib
 from pathlib import Path
 
-from bot.bench.measure import Deadlines, open_static_bench
+from bot.bench.measure import Deadlines
 from bot.bench.suite_files import Exhibit, read_suite
 from bot.bench.suite_run import Bench, Court, Outcome, Steps
-from bot.cli.judge_suite import GUARDRAILS, sample, target_of
-from bot.model.variant import SourceFile
+from bot.cli.judge_suite import GUARDRAILS, open_court, sample, target_of
 from bot.targets.base import SuiteName
 
 TESTS = Path(__file__).parents[1]
 CHEATS, HONEST = TESTS / "cheats", TESTS / "honest"
+ROOT = sample()
+TARGET = target_of(ROOT)
 OPS = ("geglu", "jsd", "rms_norm", "softmax")
 BY_TEXT = {"scope", "honesty", "duplicate"}
 CHECKS_ALONE = Steps(timing=False)
 EVERYTHING = Steps()
-ARCH = "sm_90"
 SEED = 20261122
 PATIENT = Deadlines(check_s=300.0, compile_s=300.0, budget_s=120.0)
 """On a busy machine nothing must seem to be found out by being late."""
@@ -57,17 +57,10 @@ class Courts:
 
     def of(self, op: str, name: SuiteName) -> Court:
         if (op, name) not in self._open:
-            root = sample()
-            target = target_of(root)
-            site, suite = target.site(op), target.suite(op, name)
-            sources = tuple(
-                SourceFile(path=path, text=(root / path).read_text(encoding="utf-8")) for path in site.files
-            )
             place = self._scratch / f"{op}-{name}"
-            bench = open_static_bench(
-                root, site, suite, ARCH, sys.executable, place, deadlines=self._deadlines, seed=self.seed
+            self._open[op, name] = open_court(
+                ROOT, TARGET, op, sys.executable, place, "cpu", name=name, deadlines=self._deadlines, seed=self.seed
             )
-            self._open[op, name] = Court(site, suite, sources, bench), bench
         return self._open[op, name][0]
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ import pytest
 from bot.bench.suite_files import Exhibit
 from bot.bench.suite_run import Outcome, Steps
 from bot.guardrails import AFTER_TIMING
+from tests.suites import share
 from tests.suites.rooms import (
     BY_TEXT,
     CHEATS,
@@ -22,6 +23,9 @@ from tests.suites.rooms import (
     holes,
     name_of,
 )
+
+KNOWN = (*share.SHOWN, "InterpreterError: ")
+"""What the judge says. One that is wrong may raise as well, before it is compared."""
 
 
 def test_there_are_enough_of_them() -> None:
@@ -57,12 +61,38 @@ def _heard(courts: Courts, exhibit: Exhibit) -> Outcome:
     return outcome if outcome.match else courts.of(exhibit.op, "full").hear(exhibit, steps)
 
 
+def test_the_share_of_make_test_meets_every_reason_and_is_no_empty_one() -> None:
+    heard = [exhibit for op in OPS for exhibit in share.cheats(op)]
+    names = {name_of(exhibit) for exhibit in heard}
+    assert {name for shown in share.SHOWN.values() for name in shown} <= names, "a file of the table is not there"
+    assert len(heard) >= len(exhibits(CHEATS)) * 0.4
+    run = [exhibit for exhibit in heard if not share.given_away(exhibit)]
+    assert {exhibit.op for exhibit in run} == set(OPS)
+    reasons = {reason for exhibit in exhibits(CHEATS) for reason in exhibit.reasons} - set(AFTER_TIMING)
+    assert reasons <= {reason for exhibit in heard for reason in exhibit.reasons}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("op", OPS)
+def test_the_share_of_make_test_is_refused_and_each_detector_speaks(op: str, courts: Courts) -> None:
+    silent = []
+    for exhibit in share.cheats(op):
+        outcome = _heard(courts, exhibit)
+        assert outcome.match, complaint(outcome)
+        silent += [complaint(outcome)] if share.told(name_of(exhibit)) not in outcome.evidence else []
+    assert silent == []
+
+
+@pytest.mark.judge
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("op", OPS)
 def test_cheats_are_refused_for_the_reason_they_declare(op: str, courts: Courts) -> None:
     heard = {name_of(exhibit): _heard(courts, exhibit) for exhibit in exhibits(CHEATS, op)}
     missed = {name for name, outcome in heard.items() if not outcome.match}
     assert not [complaint(heard[name]) for name in sorted(missed - set(holes()))]
+    ran = [outcome for outcome in heard.values() if set(outcome.reasons) & {"fault", "correctness"}]
+    unknown = [complaint(outcome) for outcome in ran if not any(words in outcome.evidence for words in KNOWN)]
+    assert unknown == [], "found out in a way that no file of the share shows: see share.SHOWN"
     assert {name for name in holes() if name.startswith(f"{op}/")} <= missed, "a hole is mended: take it off the list"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.suites import share
 from tests.suites.rooms import CHECKS_ALONE, EVERYTHING, HONEST, OPS, Courts, complaint, exhibits
 
 
@@ -14,6 +15,15 @@ def test_there_are_enough_of_them() -> None:
     assert {exhibit.op for exhibit in found} == set(OPS)
 
 
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("op", OPS)
+def test_the_first_honest_rewrite_passes(op: str, courts: Courts) -> None:
+    heard = list(courts.of(op, "quick").hear_all(share.honest(op), CHECKS_ALONE, 1))
+    assert [complaint(outcome) for outcome in heard if not outcome.match] == []
+    assert len(heard) == 1
+
+
+@pytest.mark.judge
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("op", OPS)
 def test_honest_rewrites_pass(op: str, courts: Courts) -> None:

@@ -1,4 +1,4 @@
-"""Wrong kernels are found out. Forty of them in `make test`, all of them in `make test-full`.
+"""Wrong kernels are found out. Eight of them in `make test`, forty in `make test-judge`, all in `make test-full`.
 
 What survives stands in survivors.toml with the reason why, and nothing stands there that does not survive.
 """
@@ -13,7 +13,7 @@ from tests.mutants.field import Field, survivors
 from tests.mutants.mutate import OPS, RULES, Mutant, all_mutants, mutants
 from tests.suites.rooms import Courts
 
-DRAWN = 10
+DRAWN, FEW = 10, 2
 """Of each op."""
 SEED = 6
 KILLED_AT_LEAST = 0.98
@@ -67,6 +67,13 @@ def test_enough_are_killed() -> None:
     assert 1 - holes / wrong >= KILLED_AT_LEAST, f"{holes} of {wrong} are not found out"
 
 
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("op", OPS)
+def test_a_few_wrong_kernels_are_found_out(op: str, courts: Courts) -> None:
+    held(courts, drawn(op)[:FEW], at_once=1)
+
+
+@pytest.mark.judge
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("op", OPS)
 def test_wrong_kernels_are_found_out(op: str, courts: Courts) -> None:

@@ -8,7 +8,8 @@ import pytest
 from bot.errors import UserError
 from bot.model.reasons import ReasonCode
 from bot.targets.contract import read_config
-from bot.targets.liger import LigerTarget, open_target
+from bot.targets.liger import NO_RECIPE, LigerTarget, open_target
+from bot.targets.sizes import SIZES
 from bot.targets.tree import DirectoryTree
 from tests.targets.shelf import MAKEFILE, kernel_files, lay_out
 
@@ -33,7 +34,7 @@ def target(root: Path, files: dict[str, str]) -> LigerTarget:
 
 
 def test_kernels_have_an_op_a_test_a_benchmark_and_a_recipe(tmp_path: Path) -> None:
-    files = {**TWO, **kernel_files("group_norm"), "src/pkg/ops/geglu.py": "", "src/pkg/ops/utils.py": ""}
+    files = {**TWO, **kernel_files("mhc"), "src/pkg/ops/geglu.py": "", "src/pkg/ops/utils.py": ""}
     assert target(tmp_path, files).kernels() == ("rms_norm", "softmax")
 
 
@@ -65,9 +66,29 @@ def test_an_unknown_kernel_is_answered_with_the_nearest(tmp_path: Path) -> None:
 
 
 def test_a_kernel_without_a_recipe_cannot_be_judged(tmp_path: Path) -> None:
-    found = target(tmp_path, {**TWO, **kernel_files("group_norm")})
-    assert found.missing("group_norm") == ()
-    refused(ReasonCode.UNKNOWN_KERNEL, lambda: found.site("group_norm"))
+    found = target(tmp_path, {**TWO, **kernel_files("mhc"), **kernel_files("newest")})
+    assert found.missing("mhc") == ()
+    for kernel, why in (("mhc", "three ops"), ("newest", "no recipe for it yet")):
+        for act in (found.site, found.suite, found.files):
+            error = refused(ReasonCode.UNKNOWN_KERNEL, lambda act=act, kernel=kernel: act(kernel))
+            assert kernel in str(error) and why in str(error)
+            assert "rms_norm, softmax" in error.hint and "docs/kernels.md" in error.hint
+
+
+def test_a_kernel_that_needs_more_than_one_gpu_is_refused_with_that_reason(tmp_path: Path) -> None:
+    found = target(tmp_path, {**TWO, "src/pkg/ops/vocab_parallel_cross_entropy.py": ""})
+    assert found.refused("softmax") is None and found.refused("nothing") is None and found.refused("../x") is None
+    error = refused(ReasonCode.UNKNOWN_KERNEL, lambda: found.site("vocab_parallel_cross_entropy"))
+    assert "several GPUs" in str(error) and "softmax" in error.hint
+
+
+def test_every_reason_is_of_a_kernel_without_a_recipe() -> None:
+    assert not set(NO_RECIPE) & set(SIZES)
+
+
+def test_of_several_functions_in_a_file_the_one_that_is_meant_is_named(tmp_path: Path) -> None:
+    found = target(tmp_path, {**TWO, **kernel_files("swiglu")})
+    assert found.site("swiglu").op == "LigerSiLUMulFunction" and found.site("softmax").op == ""
 
 
 @pytest.mark.parametrize(
@@ -175,8 +196,8 @@ def test_the_sample() -> None:
 @pytest.mark.skipif(not LIGER, reason="set KERNELWRIGHT_LIGER to an unpacked sdist of liger-kernel 0.8.5")
 def test_liger_kernel_itself() -> None:
     liger = open_target(DirectoryTree(Path(LIGER)), DEFAULT)
-    assert liger.kernels() == ("geglu", "jsd", "rms_norm", "softmax")
-    sites = {kernel: liger.site(kernel) for kernel in liger.kernels()}
+    assert liger.kernels() == tuple(sorted(SIZES))
+    sites = {kernel: liger.site(kernel) for kernel in ("geglu", "jsd", "rms_norm", "softmax")}
     assert sites["jsd"].files == ("src/liger_kernel/ops/jsd.py", "src/liger_kernel/ops/backends/_triton/jsd.py")
     assert sites["rms_norm"].files == ("src/liger_kernel/ops/rms_norm.py",)
     assert {kernel: site.dependent_tests for kernel, site in sites.items()} == {

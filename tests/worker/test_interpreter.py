@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.worker.scenes import INTERPRETED, played
 
 
 @pytest.fixture(scope="module")
 def seen() -> dict[str, Any]:
     """One process for all scenes: the variable that turns the interpreter on is read at import."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.worker.scenes.interpreted"],
-        cwd=ROOT,
-        env={**os.environ, "TRITON_INTERPRET": "1"},
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return played("interpreted", told=INTERPRETED)
 
 
 def test_float_and_bool_arguments_are_tensors(seen: dict[str, Any]) -> None:

@@ -90,3 +90,11 @@ def test_a_function_whose_text_is_in_no_file_has_no_digest(tmp_path: Path) -> No
     space: dict[str, object] = {}
     exec(compile("def kernel(x):\n    return x\n", "<made up>", "exec"), space)
     assert origin_of(space["kernel"], tmp_path) == ("<made up>", "")
+
+
+def test_of_two_functions_the_one_that_is_asked_for_is_the_op() -> None:
+    two = "".join(f"class {name}(torch.autograd.Function): ...\n" for name in ("One", "Other"))
+    assert op_name(two, "Other") == "Other"
+    assert op_name("class One(torch.autograd.Function): ...\n", "Other") == "One", "a fork may have another name for it"
+    with pytest.raises(OpMissing):
+        op_name(two, "Third")

@@ -160,3 +160,18 @@ def test_an_output_of_another_shape_is_refused_before_the_engine_sees_it() -> No
 
     with pytest.raises(ValueError, match=r"an output has shape \[2\], expected \[4\]"):
         run_pass(Half, call("full"), materials(call("full"), "cpu", None), "cpu", Observer(), lambda: None)
+
+
+def test_without_values_a_gradient_is_one_where_the_case_says_so() -> None:
+    gradient, one = torch.empty((), device="meta"), torch.tensor(1.0, device="meta")
+    for alike in (False, True):
+        with PretendCuda("meta", alike=alike):
+            assert torch.equal(gradient, one) is alike
+            assert bool(torch.ne(gradient, one)) is not alike
+
+
+def test_a_product_in_a_wider_type_is_made_without_a_gpu() -> None:
+    half = torch.full((2, 300), 30.0, dtype=torch.float16)
+    with PretendCuda("cpu"):
+        product = torch.mm(half, half.T, out_dtype=torch.float32)
+    assert product.dtype == torch.float32 and float(product[0, 0]) == 270_000.0

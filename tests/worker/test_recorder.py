@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.worker.scenes import ROOT, played
+
 SCENE = ROOT / "tests/worker/scenes/recorded.py"
 ELEMENTS = 64 * 4096
 
@@ -20,18 +16,7 @@ ELEMENTS = 64 * 4096
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     cache = tmp_path_factory.mktemp("triton")
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.worker.scenes.recorded"],
-        cwd=ROOT,
-        env={**os.environ, "TRITON_CACHE_DIR": str(cache), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return played("recorded", told={"TRITON_CACHE_DIR": str(cache), "OMP_NUM_THREADS": "1"})
 
 
 @pytest.fixture(scope="module")
@@ -121,3 +106,9 @@ def test_an_override_changes_numbers_and_follows_the_grid(seen: dict[str, Any]) 
 def test_an_override_of_a_kernel_nobody_launches_is_no_answer(seen: dict[str, Any]) -> None:
     assert [tried["override"] for tried in seen["survey"]["tried"]] == [0, 1]
     assert seen["survey"]["tried"][1]["launches"][0]["num_stages"] == 5
+
+
+def test_what_an_op_asserts_of_values_is_taken_to_hold(seen: dict[str, Any]) -> None:
+    """Recorded without values: `assert labels.max() < classes` has to pass, `if x.isnan().any()` must not."""
+    kernels = [launch["kernel"] for launch in seen["asserting"]["launches"]]
+    assert kernels == [launch["kernel"] for launch in seen["plain"]["cases"][0]["launches"]]

@@ -11,7 +11,7 @@ from tests.zones.places import at, pictures
 __all__ = ["at", "pictures"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def python(tmp_path_factory: pytest.TempPathFactory, pictures: Path) -> Iterator[Path]:
     warm = WarmPython(tmp_path_factory.mktemp("python"), pictures)
     yield warm.path

@@ -11,8 +11,9 @@ from bot.campaign.machine import fold
 from bot.git.local import set_branch
 from bot.git.repo import Repo
 from bot.ledger.branch import Ledger
-from bot.localhub.runner import Ran, Runner
+from bot.localhub.runner import Runner
 from bot.localhub.server import Hub
+from bot.localhub.steps import Ran
 from bot.localhub.world import ACTIONS_BOT
 from bot.model.campaign import Campaign
 from bot.render import workflows
@@ -44,8 +45,9 @@ class WarmPython:
 
 
 class Stage:
-    def __init__(self, folder: Path, python: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, python: Path, environment: dict[str, str] | None = None) -> None:
+        """`environment`: what its machines have beyond a bare one's."""
+        self.folder, self._environment = folder, environment
         self.hub = Hub(folder / "hub").start()
         self._found()
         self._python = python
@@ -69,6 +71,7 @@ class Stage:
             action=ROOT,
             variables=told | variables,
             secrets={"KERNELWRIGHT_APP_KEY": "the App's own key"},
+            environment=self._environment,
         )
 
     def _found(self) -> None:

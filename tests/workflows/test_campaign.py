@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 
 from bot.git.repo import Repo
-from bot.localhub.runner import Ran
+from bot.localhub.steps import Ran
 from bot.localhub.world import SCOPES
 from bot.model.campaign import Outcome
 from bot.model.reasons import ReasonCode
 from tests.workflows.stage import BOT, DANA, KERNEL, LEE, MIRA, Stage, told
 
 ORDER = [("take", "success"), ("measure", "success"), ("publish", "success")]
+POLICY = '[policy]\nevidence = "static"\n'
+POOLS = '[sweep.pools]\nampere = ["self-hosted", "a100"]\nblackwell = ["self-hosted", "b200"]\n'
 TALK = ("comment", "ledger", "read", "status")
 
 
@@ -62,7 +64,7 @@ def test_one_comment_and_one_review_become_one_commit(played: Played) -> None:
 
 def test_every_job_ran_a_command_of_ours_or_none(played: Played) -> None:
     lines = {line.splitlines()[0].split(" ")[0] for ran in played.jobs for line, _ in ran.log}
-    assert lines == {"test", "exec", "jq"}
+    assert lines == {"test", "exec", "python3"}
 
 
 def test_a_token_can_do_what_its_job_declares_and_the_app_s_is_in_push_alone(played: Played) -> None:
@@ -163,3 +165,17 @@ def test_a_cancelled_campaign_s_gpu_job_is_stopped_by_its_group(place: Stage) ->
     jobs = place.plays()
     assert ("stop", "success") in told(jobs)
     assert place.campaign.outcome is Outcome.CANCELLED
+
+
+def test_the_gpu_that_is_asked_for_chooses_the_machine_by_the_repository_s_labels(place: Stage) -> None:
+    """Labels come from kernelwright.toml alone; what nobody offers costs one answer."""
+    pools = POOLS + POLICY
+    place.hub.push(MIRA, "main", {"kernelwright.toml": pools.encode()}, "Name the runners\n")
+    place.runner = place.runner_with(KERNELWRIGHT_PYTHON="false")  # where it would be measured is what matters
+    (refused,) = place.says(MIRA, f"/optimize {KERNEL} gpu=cdna3")
+    assert refused.outputs["reason_code"] == ReasonCode.BAD_VALUE
+    assert "`ampere`, `blackwell` or `hopper`" in place.answers()[-1]
+    assert f"/optimize {KERNEL}\n" in place.answers()[-1]
+    jobs = place.says(MIRA, f"/optimize {KERNEL} gpu=blackwell")
+    assert told(jobs)[2:] == [("take", "success"), ("measure", "failure"), ("publish", "success")]
+    assert jobs[3].machine == ("self-hosted", "b200"), "and not that of the variable"

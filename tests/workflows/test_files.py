@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.cli.job_log import SEGMENT_FOLDER
 from bot.localhub.expressions import holds
 from bot.localhub.workflow_files import JobSpec, Workflow, read_action, read_workflow
 from bot.render import workflows
@@ -101,6 +102,21 @@ def test_cancelling_ends_the_measuring_job_and_nothing_else() -> None:
     assert "cancel-in-progress: true" in job_texts("kernelwright.yml")["stop"]
     ends = [(name, at) for name in FILES for at, text in job_texts(name).items() if "in-progress: true" in text]
     assert ends == [("kernelwright.yml", "stop")]
+
+
+def test_the_page_looks_for_a_running_job_s_facts_where_the_file_leaves_them() -> None:
+    (step,) = (step for step in job("kernelwright-order.yml", "measure").steps if "segment" in step.given)
+    assert step.given["segment"] == f"${{{{ runner.temp }}}}/{SEGMENT_FOLDER}"
+
+
+def test_a_machine_s_labels_come_from_the_job_that_reads_the_configuration() -> None:
+    """Threat: script injection. No word of a comment is in what chooses the machine."""
+    own = {(name, found.id): found.runs_on for name, found in JOBS if found.runs_on not in ("", "ubuntu-latest")}
+    assert own == {("kernelwright-order.yml", "measure"): "${{ fromJSON(needs.take.outputs.runner) }}"}
+    take = job("kernelwright-order.yml", "take")
+    assert take.outputs["runner"] == "${{ steps.zone.outputs.runner }}"
+    (step,) = (step for step in take.steps if step.id == "zone")
+    assert step.given["runner"] == "${{ vars.KERNELWRIGHT_RUNNER }}"
 
 
 # Code of a pull request

@@ -34,12 +34,12 @@ from bot.zones.publish import publish
 from bot.zones.push import push
 from bot.zones.report import ZoneReport
 from tests.fakes.kept import copy_world
+from tests.workflows import handed
 from tests.zones import gpu
 
 MIRA, DANA, NOOR, LEE, BOT = "mira", "dana", "noor", "lee", "kernelwright[bot]"
 ROLES = {MIRA: "maintain", DANA: "write", NOOR: "write", LEE: "read"}
 """dana wrote the pull request."""
-TALK = ("read", "comment", "status", "ledger")
 SAMPLE = Path(__file__).parents[2] / "templates" / "sample"
 KERNEL = "rms_norm"
 PATH = f"src/sample_kernels/ops/{KERNEL}.py"
@@ -122,7 +122,7 @@ class Conversation:
     # Jobs
 
     def settings(self, zone: str, event: tuple[str, Path] | None = None, **other: str) -> Settings:
-        """The settings of one job: a scratch folder and a token of its own."""
+        """The settings of one job: a scratch folder and the tokens of its own that its workflow file gives it."""
         self.jobs += 1
         scratch = self.folder / f"job-{self.jobs}"
         scratch.mkdir()
@@ -133,7 +133,7 @@ class Conversation:
             "GITHUB_SERVER_URL": self.hub.server_url,
             "GITHUB_WORKSPACE": str(self.folder / "trusted"),
             "RUNNER_TEMP": str(scratch),
-            "KERNELWRIGHT_TOKEN": self.hub.token(BOT, (*TALK, "push") if zone == "push" else TALK),
+            **handed.tokens(zone, self.hub, BOT),
             "KERNELWRIGHT_BOT_LOGIN": BOT,
             "KERNELWRIGHT_BOT_ID": str(self.hub.user_id(BOT)),
         }

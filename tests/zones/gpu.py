@@ -11,7 +11,7 @@ from bot.analysis.estimate import timed
 from bot.campaign.lineage import TRY_TECHNIQUE, next_number, sources_of
 from bot.campaign.machine import fold
 from bot.git.repo import Repo
-from bot.hardware.catalog import for_arch
+from bot.hardware.catalog import for_arch, registered
 from bot.model.campaign import Campaign, CommandRun, Finalization, Profile, StopReason
 from bot.model.facts import Fact, Finalized, Profiled, RoundOpened, SearchEnded, VariantJudged, VariantMeasured
 from bot.model.measurement import (
@@ -119,6 +119,7 @@ def profile(campaign: Campaign, repo: Repo) -> Profile:
         baseline=baseline,
         diagnosis=diagnose(baseline, suite, for_arch(ARCH), ()),
         oracle_differs=differing(campaign.pull, site, repo),
+        hardware=registered(for_arch(ARCH)),
     )
 
 

@@ -101,6 +101,8 @@ def longer(files: list[Any]) -> list[Any]:
     return [{**files[0], "text": files[0]["text"] + "x = 1\n"}]
 
 
+LEARNED = [{"name": "memory_bandwidth", "value": 9000.0, "source": "<gpu-wiki>/docs/x.md:L1", "read": "2026-11-22"}]
+
 LIES: dict[str, dict[str, tuple[Lie, str]]] = {
     "profiling": {
         "an order nobody placed": (other_order("c1-9-profile"), "not the open one"),
@@ -132,6 +134,14 @@ LIES: dict[str, dict[str, tuple[Lie, str]]] = {
             in_every(Profiled, 1e6, "profile", "baseline", "cases", 0, "timing", "median_us"),
             "do not follow from the raw facts",
         ),
+        "a bandwidth out of a wiki": (
+            in_every(Profiled, LEARNED, "profile", "baseline", "runner", "learned"),
+            "from a knowledge base",
+        ),
+        "a bandwidth that nobody published": (
+            in_every(Profiled, 9000.0, "profile", "hardware", 0, "value"),
+            "no datasheet of ours",
+        ),
         "a number beyond numbers": (
             in_every(Profiled, 10**400, "profile", "baseline", "cases", 0, "memory_bytes"),
             "larger than any",
@@ -156,6 +166,10 @@ LIES: dict[str, dict[str, tuple[Lie, str]]] = {
         "another source measured": (
             in_every(VariantMeasured, "0" * 64, "measurement", "source"),
             "another source was measured",
+        ),
+        "a bandwidth out of a wiki": (
+            in_every(VariantMeasured, LEARNED, "measurement", "runner", "learned"),
+            "from a knowledge base",
         ),
         "nothing measured": (without(VariantMeasured), "was not measured"),
         "an estimate improved": (

@@ -68,7 +68,7 @@ def test_a_kernel_that_became_slower_has_an_issue_that_names_the_commits_between
     assert issue.title == f"rms_norm became slower on hopper since {then[:7]}"
     assert "Make it clearer @&#8203;mira #&#8203;1" in issue.body, "named, and nobody is called"
     assert "Other words" not in issue.body
-    assert "is 1.44x (estimated) over today's" in issue.body and "no GPU timed them" in issue.body
+    assert "is 1.45x (estimated) over today's" in issue.body and "no GPU timed them" in issue.body
     assert f"slower since `{then[:7]}`" in row_of(night, report.issue or 0)
     assert night.sweep(SECOND).outcome is Outcome.NOTHING_TO_DO, "it lacks a comment of today's, so it is not pushed"
     night.hub.world.threads[number].closed_at = "2026-01-03T09:00:00Z"

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
+from bot.bench.gpu import Gpu
 from bot.git.repo import Repo
 from bot.model.campaign import CommandRun, Finalization, Order, Stage
 from bot.model.facts import Fact, Finalized, OrderFailed, OrderTaken, Profiled
+from bot.model.measurement import Runner
 from bot.model.reasons import ReasonCode
 from bot.zones.intake import read_segment
 from bot.zones.measure import Workshop, measure
@@ -34,20 +37,78 @@ class Finisher:
         return Finalization(variant=number, tests=(run,), style=(run,), files=files)
 
 
-def gpu_job(talk: Conversation, finisher: Finisher | None = None) -> tuple[Fact, ...]:
+class Fenced(FakeBench):
+    """Says that bubblewrap holds what it runs."""
+
+    @property
+    def runner(self) -> Runner:
+        return super().runner.model_copy(update={"sandbox": "bubblewrap"})
+
+
+def gpu_job(
+    talk: Conversation, finisher: Finisher | None = None, gpu: Gpu | None = None, **doors: Any
+) -> tuple[Fact, ...]:
     """The real measure zone on a plain mirror, with a bench and tests that take no time."""
     talk.jobs += 1
     folder = talk.folder / f"job-{talk.jobs}"
     folder.mkdir()
     subprocess.run(["git", "clone", "--quiet", "--mirror", str(talk.hub.bare), str(folder / "clone")], check=True)
-    doors = {"open_bench": FakeBench, "finish": finisher or Finisher()}
-    shop = Workshop(repo=Repo(folder / "clone"), python=sys.executable, scratch=folder / "scratch", **doors)
+    doors = {"open_bench": Fenced, "finish": finisher or Finisher(), **doors}
+    shop = Workshop(repo=Repo(folder / "clone"), python=sys.executable, scratch=folder / "scratch", gpu=gpu, **doors)
     order, tip = talk.campaign.order, talk.branches["kernelwright/ledger"]
     assert isinstance(order, Order)
     measure(order, tip, shop, folder / "out")
     taken, *told = read_segment(folder / "out")[0]
     assert isinstance(taken, OrderTaken)
     return tuple(told)
+
+
+NODE = Path("/dev/nvidia0")
+H200 = Gpu(uuid="GPU-1", name="NVIDIA H200", driver="580.65", arch="sm_90", memory_mib=143771, nodes=(NODE,))
+UNFENCED = {"open_bench": FakeBench}
+
+
+def test_a_gpu_machine_without_bubblewrap_runs_nobody_s_code(at: At) -> None:
+    (refused,) = gpu_job(at("profiling"), gpu=H200, **UNFENCED)
+    assert isinstance(refused, OrderFailed)
+    assert refused.reason is ReasonCode.PREFLIGHT_FAILED
+    assert "install bubblewrap" in refused.detail
+    assert "`require_sandbox = false`" in refused.detail
+
+
+def test_the_repository_may_allow_it(at: At) -> None:
+    talk = at("profiling")
+    talk.allows("require_sandbox = false")
+    (profiled,) = gpu_job(talk, gpu=H200, **UNFENCED)
+    assert isinstance(profiled, Profiled)
+
+
+def test_on_a_machine_of_one_s_own_nobody_else_s_code_runs(at: At) -> None:
+    (profiled,) = gpu_job(at("profiling"), gpu=H200, is_own=True, **UNFENCED)
+    assert isinstance(profiled, Profiled)
+
+
+def test_without_a_gpu_a_weaker_fence_will_do(at: At) -> None:
+    (profiled,) = gpu_job(at("profiling"), **UNFENCED)
+    assert isinstance(profiled, Profiled)
+
+
+def test_where_a_gpu_times_the_tests_run_on_it_as_well(at: At) -> None:
+    (profiled,) = gpu_job(at("profiling"), gpu=H200)
+    assert isinstance(profiled, Profiled)
+    assert "TRITON_INTERPRET" not in dict(profiled.profile.site.environment)
+    finisher = Finisher()
+    gpu_job(at("finishing"), finisher, H200)
+    assert finisher.told["devices"] == (NODE,)
+
+
+def test_without_a_gpu_the_tests_are_interpreted_and_see_no_device(at: At) -> None:
+    (profiled,) = gpu_job(at("profiling"))
+    assert isinstance(profiled, Profiled)
+    assert dict(profiled.profile.site.environment)["TRITON_INTERPRET"] == "1"
+    finisher = Finisher()
+    gpu_job(at("finishing"), finisher)
+    assert finisher.told["devices"] == ()
 
 
 def with_its_own_test(talk: Conversation) -> Conversation:

@@ -87,7 +87,7 @@ def test_a_head_that_moved_during_the_job_gets_its_result_and_no_question(at: At
     report = talk.searches([gpu.BEST])
     assert (report.reason_code, report.next) == (ReasonCode.REF_CHANGED, "none")
     moved(talk, now)
-    assert "1.55x (estimated)" in talk.answers()[-1]
+    assert "1.56x (estimated)" in talk.answers()[-1]
     assert "segment_joined" in talk.facts()[-20:]
     assert talk.head == now
     assert not any("Take it?" in answer for answer in talk.answers())

@@ -12,6 +12,7 @@ from bot.campaign.machine import fold
 from bot.errors import OperatorError
 from bot.git.push import Pushed as Became
 from bot.git.push import read_push
+from bot.git.repo import Repo
 from bot.model.campaign import Answer, Campaign, Checkpoint, Outcome, Stage
 from bot.model.commands import Mode
 from bot.model.facts import Answered, PushRefused
@@ -48,13 +49,13 @@ def test_one_commit_on_the_pinned_head_with_everything_that_led_to_it(at: At) ->
     trailers = talk.git("log", "-1", "--format=%(trailers:unfold)", "topic").splitlines()
     assert trailers == [
         f"Kernelwright-Campaign: {talk.campaign.id}",
-        f"Measured-at: {pinned}",
+        f"Judged-at: {pinned}",
         "Evidence: static",
         "Requested-by: mira",
         "Approved-by: mira",
     ]
     assert talk.git("log", "-1", "--format=%s", "topic").startswith(
-        "[Perf] Optimize rms_norm kernel: 1.55x (estimated)"
+        "[Perf] Optimize rms_norm kernel: 1.56x (estimated)"
     )
     assert talk.git("ls-tree", "topic", PATH).startswith("100644 blob")
 
@@ -86,9 +87,10 @@ def test_pushing_twice_pushes_once(at: At) -> None:
 
 def test_a_job_that_died_after_the_push_is_followed_by_one_that_sees_it(at: At) -> None:
     talk = at("pushing")
-    doors = open_doors(talk.settings("push"))
+    settings = talk.settings("push")
+    doors = open_doors(settings)
     commit = _build(talk.campaign, doors)
-    doors.repo.push("refs/heads/topic", commit, expect=talk.head)
+    Repo(doors.repo.path, token=settings.push_token).push("refs/heads/topic", commit, expect=talk.head)
     assert talk.push().reason_code == "pushed"
     assert talk.campaign.pushed == commit == talk.head
 
@@ -391,7 +393,7 @@ def test_a_harmless_move_has_the_tests_run_again_there_before_anything_is_pushed
     talk.asks(NOOR, "/optimize approve")
     assert talk.push().reason_code == "pushed"
     assert talk.repo.parents(talk.head) == (moved,)
-    assert f"Measured-at: {pinned}" in talk.repo.message(talk.head)
+    assert f"Judged-at: {pinned}" in talk.repo.message(talk.head)
 
 
 def test_no_campaign_of_that_name_is_an_operator_s_mistake(at: At) -> None:

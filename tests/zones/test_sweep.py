@@ -86,7 +86,9 @@ def test_a_person_s_order_for_the_pool_goes_first_each_time(begin: Begin) -> Non
 def test_a_kernel_that_somebody_works_on_is_left_out(begin: Begin) -> None:
     night = begin("allowed")
     every = night.plans().count
+    night.rules(POLICY + SWEEP + 'ampere = ["self-hosted", "gpu", "ampere"]\n')
     night.asks(MIRA, f"/optimize {KERNEL} gpu=ampere")
+    night.rules()
     assert night.starts().reason_code == "already_running"
     assert night.starts("sweep-20260102-hopper-jsd").next == "measure", "another pool's order is no hindrance"
     report = night.plans()

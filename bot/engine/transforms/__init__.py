@@ -8,15 +8,24 @@ from __future__ import annotations
 from typing import Protocol
 
 from bot.engine.transforms import (
+    block_rows,
     cache_hints,
     drop_zero_fill,
     more_programs,
+    partial_sums,
     pipeline_rows,
+    scale_at_store,
     scale_in_kernel,
     tile_rows,
     walk_rows,
 )
 from bot.engine.transforms.rewrite import Rewrite
+
+
+class PerKernel(Protocol):
+    def rewrite(self, source: str, only: str = "") -> Rewrite | None:
+        """Every kernel of the file that it is about, or only one of them."""
+        ...
 
 
 class Transform(Protocol):
@@ -34,7 +43,14 @@ TRANSFORMS: dict[str, Transform] = {
     "tile_rows": tile_rows,
     "walk_rows": walk_rows,
     "pipeline_rows": pipeline_rows,
+    "block_rows": block_rows,
     "more_programs": more_programs,
+    "partial_sums": partial_sums,
+    "scale_at_store": scale_at_store,
     "scale_in_kernel": scale_in_kernel,
     "cache_hints": cache_hints,
 }
+
+PER_KERNEL: dict[str, PerKernel] = {"tile_rows": tile_rows, "walk_rows": walk_rows}
+"""Those that change the forward and the backward of an op alike, where one may gain what the other loses. Each kernel
+has a launch of its own, so that they can be told apart."""

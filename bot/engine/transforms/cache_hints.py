@@ -10,7 +10,7 @@ import libcst.matchers as m
 
 from bot.engine import kernels, source
 from bot.engine.source import NotUnderstood
-from bot.engine.transforms.rewrite import Rewrite
+from bot.engine.transforms.rewrite import Rewrite, each_kernel
 
 HINT = "eviction_policy"
 
@@ -36,14 +36,16 @@ def _is_row(call: cst.Call, moving: frozenset[str]) -> bool:
     return by_stride or any(source.loads(address, name) for name in moving)
 
 
-def _hinted(kernel: cst.FunctionDef) -> cst.FunctionDef | None:
+def _hint(module: cst.Module, name: str) -> cst.Module:
+    kernel = source.kernel_named(module, name)
+    assert kernel is not None
     columns, moving = _columns(kernel), _moving_pointers(kernel)
     loads = [call for call in kernels.calls(kernel, "load") if call.args and source.loads(call.args[0], columns)]
     rows = [call for call in loads if _is_row(call, moving)]
     if not rows or len(rows) == len(loads):
-        return None
+        raise NotUnderstood("there is nothing to keep, or nothing to let go")
     if any(kernels.argument(call, len(call.args), HINT) is not None for call in loads):
-        return None
+        raise NotUnderstood("it has hints already")
 
     class Hint(cst.CSTTransformer):  # type: ignore[misc]  # libcst is not followed
         def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
@@ -51,31 +53,14 @@ def _hinted(kernel: cst.FunctionDef) -> cst.FunctionDef | None:
                 return source.with_argument(updated_node, HINT, cst.SimpleString('"evict_first"'))
             return updated_node
 
-    return cst.ensure_type(kernel.visit(Hint()), cst.FunctionDef)
+    return source.replaced(module, kernel, cst.ensure_type(kernel.visit(Hint()), cst.FunctionDef))
 
 
 def rewrite(text: str) -> Rewrite | None:
-    try:
-        module = source.parse(text)
-    except NotUnderstood:
-        return None
-    done = []
-    for name in [str(kernel.name.value) for kernel in kernels.kernels(module)]:
-        # A replacement makes new nodes of everything: the next kernel is looked up again.
-        kernel = source.kernel_named(module, name)
-        assert kernel is not None
-        try:
-            hinted = _hinted(kernel)
-        except NotUnderstood:
-            continue
-        if hinted is not None:
-            module = source.replaced(module, kernel, hinted)
-            done.append(name)
-    if not done:
-        return None
-    return Rewrite(
-        text=str(module.code),
-        kernels=tuple(done),
+    """Every kernel of the file that reads rows of its own beside what all programs read."""
+    return each_kernel(
+        text,
+        _hint,
         title="Rows leave the cache first",
         why="A row is read once; what every program reads should not have to make room for it.",
     )

@@ -1,8 +1,17 @@
-"""What a transform hands back."""
+"""What a transform hands back, and the walk over a file's kernels that most of them share."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+import libcst as cst
+
+from bot.engine import kernels, source
+from bot.engine.source import NotUnderstood
+
+Change = Callable[[cst.Module, str], cst.Module]
+"""One kernel of the module, by name, rewritten. Raises NotUnderstood where it is not sure, or has nothing to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,3 +23,23 @@ class Rewrite:
     why: str
     seen: str = ""
     """What a GPU showed of the idea elsewhere: said where the model of time cannot see it."""
+
+
+def each_kernel(
+    text: str, change: Change, *, title: str, why: str, seen: str = "", tuned: bool = False, only: str = ""
+) -> Rewrite | None:
+    """Every kernel of a file, one after the other. One that is not understood stays as it is.
+    `tuned`: also those that choose their launch numbers themselves. `only`: this kernel and no other."""
+    try:
+        module = source.parse(text)
+    except NotUnderstood:
+        return None
+    done = []
+    found = [f for f in source.functions(module) if kernels.is_kernel(f) or (tuned and kernels.is_tuned(f))]
+    for name in [str(kernel.name.value) for kernel in found if only in ("", kernel.name.value)]:
+        try:
+            module = change(module, name)
+        except NotUnderstood:
+            continue
+        done.append(name)
+    return Rewrite(text=str(module.code), kernels=tuple(done), title=title, why=why, seen=seen) if done else None

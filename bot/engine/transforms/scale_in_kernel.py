@@ -51,7 +51,7 @@ def _scaled(x, factor):
 '''
 
 
-def _factor(function: cst.FunctionDef) -> str:
+def factor_of(function: cst.FunctionDef) -> str:
     """What the shortcut compares with one."""
     names = {
         cst.ensure_type(cst.ensure_type(call, cst.Call).args[0].value, cst.Name).value
@@ -65,9 +65,9 @@ def _factor(function: cst.FunctionDef) -> str:
     return str(name)
 
 
-def _returned(function: cst.FunctionDef) -> tuple[cst.SimpleStatementLine, cst.BinaryOperation, cst.BaseExpression]:
+def returned(function: cst.FunctionDef) -> tuple[cst.SimpleStatementLine, cst.BinaryOperation, cst.BaseExpression]:
     """`return gradient * factor`, in either order: the line, the product and the gradient."""
-    factor = _factor(function)
+    factor = factor_of(function)
     for line in m.findall(function, m.SimpleStatementLine(body=[m.Return(value=PRODUCT)])):
         line = cst.ensure_type(line, cst.SimpleStatementLine)
         product = cst.ensure_type(cst.ensure_type(line.body[0], cst.Return).value, cst.BinaryOperation)
@@ -96,13 +96,13 @@ def rewrite(text: str) -> Rewrite | None:
     found = []
     for function in source.functions(module):
         try:
-            found.append((function, *_returned(function)))
+            found.append((function, *returned(function)))
         except NotUnderstood:
             continue
     if len(found) != 1:
         return None
     ((function, line, product, gradient),) = found
-    call = source.expression(f"_scaled({source.code(gradient)}, {_factor(function)})")
+    call = source.expression(f"_scaled({source.code(gradient)}, {factor_of(function)})")
     changed = cst.ensure_type(line.deep_replace(product, call), cst.SimpleStatementLine)
     helper = list(cst.parse_module(HELPER, config=module.config_for_parsing).body)
     helper[0] = helper[0].with_changes(leading_lines=(cst.EmptyLine(), cst.EmptyLine()))
@@ -112,7 +112,7 @@ def rewrite(text: str) -> Rewrite | None:
         text=str(done.code),
         kernels=(),
         title="Scale the gradient in a kernel",
-        why=f"{_factor(function)} is a tensor without dimensions, and torch's kernel for such a broadcast takes far "
+        why=f"{factor_of(function)} is a tensor without dimensions, and torch's kernel for such a broadcast takes far "
         "longer than the bytes of the product. A kernel of our own reads the factor once for 1024 elements.",
         seen="Up to 3x of a backward pass that is little else, where the gradient is not multiplied by one: on an H200 "
         "it took 458 us (tvd, 4096 x 32000 in bfloat16), and its bytes take 123 us.",

@@ -17,7 +17,7 @@ import libcst.matchers as m
 
 from bot.engine import kernels, source
 from bot.engine.source import LaunchSite, NotUnderstood
-from bot.engine.transforms.rewrite import Rewrite
+from bot.engine.transforms.rewrite import Rewrite, each_kernel
 
 TILE = 1024
 TILE_WARPS = 4
@@ -200,27 +200,15 @@ def _tile(module: cst.Module, name: str) -> cst.Module:
     return module.with_changes(body=body)
 
 
-def rewrite(text: str) -> Rewrite | None:
-    """Every element-wise kernel of the file, forward and backward alike; one that is not understood stays as it is."""
-    try:
-        module = source.parse(text)
-    except NotUnderstood:
-        return None
-    done = []
-    for kernel in kernels.kernels(module):
-        try:
-            module = _tile(module, kernel.name.value)
-            done.append(str(kernel.name.value))
-        except NotUnderstood:
-            continue
-    if not done:
-        return None
-    return Rewrite(
-        text=str(module.code),
-        kernels=tuple(done),
+def rewrite(text: str, only: str = "") -> Rewrite | None:
+    """Every element-wise kernel of the file, forward and backward alike."""
+    return each_kernel(
+        text,
+        _tile,
         title="Cut rows into tiles of 1024 columns",
         why="Every element depends on itself alone, so a row need not be held by one program. "
         "Tiles keep the elements of a thread few and the lanes behind the last column few as well.",
+        only=only,
     )
 
 

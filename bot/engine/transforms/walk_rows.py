@@ -21,7 +21,7 @@ import libcst.matchers as m
 from bot.engine import kernels, rows, source
 from bot.engine.rows import Conditions, Row, Step
 from bot.engine.source import LaunchSite, NotUnderstood
-from bot.engine.transforms.rewrite import Rewrite
+from bot.engine.transforms.rewrite import Rewrite, each_kernel
 
 WIDEST = 16384
 """Columns that a program holds: 16 elements a thread with 32 warps."""
@@ -312,29 +312,16 @@ def _with_walking(module: cst.Module, name: str) -> cst.Module:
     return source.spliced(module, [(line, [*lines, launch.with_changes(leading_lines=said)]), (kernel, [kernel, twin])])
 
 
-def rewrite(text: str) -> Rewrite | None:
+def rewrite(text: str, only: str = "") -> Rewrite | None:
     """Every kernel of the file that takes a row at once and reduces it."""
-    try:
-        module = source.parse(text)
-    except NotUnderstood:
-        return None
-    done = []
-    for kernel in kernels.kernels(module):
-        name = str(kernel.name.value)
-        try:
-            module = _with_walking(module, name)
-            done.append(name)
-        except NotUnderstood:
-            continue
-    if not done:
-        return None
-    return Rewrite(
-        text=str(module.code),
-        kernels=tuple(done),
+    return each_kernel(
+        text,
+        _with_walking,
         title=f"Walk rows of more than {WIDEST} columns in blocks",
         why="A program that holds so wide a row spills its registers or leaves no room for a neighbour. In blocks of "
         f"{BLOCK} columns a thread holds 16 elements at any width; the price is to read the row again for each result "
         "that the next step waits for. Narrower rows are held as before.",
+        only=only,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from bot.judge.recipe import Constant, Constants, Operand, Output, Recipe
@@ -18,7 +19,7 @@ def reference(tensors: Mapping[str, Any], constants: Constants) -> tuple[Any, ..
     return (y,)
 
 
-def _mode(casting_mode: str, in_place: bool, **fixed: Any) -> Any:
+def norm_mode(casting_mode: str, in_place: bool, **fixed: Any) -> Any:
     """eps far above its default shows whether it is used at all; the offset is 0 for Llama and 1 for Gemma, and drawn
     here."""
 
@@ -28,11 +29,13 @@ def _mode(casting_mode: str, in_place: bool, **fixed: Any) -> Any:
             "offset": rng.uniform(-0.5, 1.5),
             "casting_mode": casting_mode,
             "in_place": in_place,
-            "row_mode": None,
             **fixed,
         }
 
     return draw
+
+
+_mode = partial(norm_mode, row_mode=None)
 
 
 RECIPE = Recipe(

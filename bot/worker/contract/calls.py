@@ -21,8 +21,9 @@ ITEM_SIZE = {
 """Every element type that may cross the border."""
 
 
-Layout = Literal["dense", "padded", "transposed", "sliced"]
-"""Rows one after the other, rows with a gap between them, or the last two dimensions the other way round."""
+Layout = Literal["dense", "padded", "transposed", "sliced", "swapped"]
+"""Rows one after the other, rows with a gap between them, the last two dimensions the other way round, batches with a
+gap between them, or the second and third dimension of four the other way round, as heads leave a projection."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +34,10 @@ class TensorSpec:
     grad: bool = False
     layout: Layout = "dense"
     """How it lies in memory; in the blob it is always dense."""
+    ones: bool = False
+    """The gradient of a loss that nothing is done to: it is 1, whoever fills it."""
+    below: int = 0
+    """Of labels: the number of classes that they name."""
 
     @property
     def nbytes(self) -> int:
@@ -48,7 +53,7 @@ class Argument:
 
     name: str
     tensor: TensorSpec | None = None
-    value: bool | int | float | str | None = None
+    value: bool | int | float | str | tuple[int, ...] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,6 +92,8 @@ class Subject:
     module: str
     op_file: str
     files: tuple[Proof, ...]
+    op: str = ""
+    """Which autograd function of the file it is; empty where there is one."""
 
 
 @dataclasses.dataclass(frozen=True)

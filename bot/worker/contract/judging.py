@@ -16,6 +16,8 @@ class Shape:
     direction: Literal["forward", "backward", "full"]
     sizes: tuple[tuple[str, int], ...]
     dtype: str
+    grad: Literal["drawn", "one"] = "drawn"
+    """What arrives at a scalar output in the backward pass."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +57,8 @@ class PrepareRequest:
 @dataclasses.dataclass(frozen=True)
 class Prepared:
     blobs: int
+    work: tuple[tuple[str, int, int], ...] = ()
+    """(scored case, operations of its reference, those of them in matrix products); 0 where nobody could count."""
 
 
 @dataclasses.dataclass(frozen=True)

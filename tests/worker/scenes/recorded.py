@@ -17,6 +17,8 @@ from bot.worker.contract import ARCHES, Argument, Call, CompileRequest, Override
 from bot.worker.recorder import Recorder
 
 HERE = Path(__file__)
+ASSERTS = 11.0
+"""A factor with which the op asserts something of its values."""
 ROOT = HERE.parents[1]
 
 
@@ -48,7 +50,10 @@ class Op(torch.autograd.Function):
         y = torch.empty_like(x)
         n = x.numel()
         if torch.equal(x, y) or x.sum().item() < -1e9:
-            raise AssertionError("nothing is known of values")
+            raise ValueError("nothing is known of values")
+        if factor == ASSERTS:
+            assert x.max() < 7, "nor here"
+            assert x.min() >= 0, "nor here"
         scale_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](y, x, n, factor, BLOCK=1024, num_warps=8)
         spare = torch.zeros(x.shape, device=x.device)
         tuned_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](spare, x, n)
@@ -66,9 +71,9 @@ class Op(torch.autograd.Function):
         return dy * parts.sum(), None
 
 
-def call(direction: str) -> Call:
+def call(direction: str, factor: float = 2.5) -> Call:
     x = TensorSpec("x", "bfloat16", (64, 4096), grad=True)
-    arguments = (Argument("x", tensor=x), Argument("factor", value=2.5))
+    arguments = (Argument("x", tensor=x), Argument("factor", value=factor))
     return Call(direction, direction, direction, arguments, (TensorSpec("dy", "bfloat16", (64, 4096)),))
 
 
@@ -88,6 +93,7 @@ def main() -> None:
     survey = dataclasses.replace(plain, calls=calls[:1], passports=(), overrides=tries)
     seen = {
         "plain": dataclasses.asdict(compile_job(Op, recorder, driver, plain)),
+        "asserting": dataclasses.asdict(recorder.record(Op, call("forward", ASSERTS))[0]),
         "survey": dataclasses.asdict(compile_job(Op, recorder, driver, survey)),
     }
     print(json.dumps(seen))

@@ -1,0 +1,152 @@
+"""Profiler evidence on the untouched kernel: timelines of all cases, and counters of the largest of each direction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from bot.bench import ncu, overlay
+from bot.bench.cell import Around, Cells, Places, answered, places, run_cell, start_afresh
+from bot.bench.launcher import Limits
+from bot.bench.sandbox import Mount
+from bot.errors import OperatorError
+from bot.model.measurement import Fault
+from bot.model.profiling import Busy, Counters, Timeline
+from bot.model.site import KernelSite
+from bot.model.variant import SourceFile
+from bot.worker.contract import REQUEST, Call, CasePlan, Plan, render
+from bot.worker.contract.looking import LookAnswer, Looked, LookRequest
+
+SECONDS, NCU_SECONDS = 90.0, 180.0
+"""Of all timelines, and of each profiled case; `--set full` of two kernels took 23 s on an H200."""
+PASSES = 5
+MOST_CASES = 24
+
+
+@dataclass(frozen=True)
+class Found:
+    counters: Counters
+    timelines: tuple[Timeline, ...] = ()
+
+
+NO_GPU = Found(Counters(status="not_asked", detail="no GPU was there to be profiled"))
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What is profiled, laid out on disk."""
+
+    cells: Cells
+    site: KernelSite
+    files: tuple[SourceFile, ...]
+    folder: Path
+    source: Path
+    plan: Plan
+    memory_bytes: int
+
+
+def _places(scene: Scene, name: str) -> Places:
+    folder = scene.folder / f"{name}-request"
+    folder.mkdir()
+    return places(scene.cells, f"{scene.folder.name}/{name}", scene.source, folder)
+
+
+def _request(scene: Scene, where: Places, cases: Sequence[Call], mode: Literal["timeline", "counters"]) -> LookRequest:
+    subject = overlay.subject(scene.site, scene.files, scene.cells.sandbox.path_of(where.source))
+    return LookRequest("look", subject, tuple(cases), scene.plan.fills, mode, PASSES)
+
+
+def _timeline(looked: Looked) -> Timeline:
+    each = 1 / max(1, looked.passes)
+    kernels = tuple(
+        Busy(kernel=one.kernel[:200], launches=round(one.launches * each), us=round(one.us * each, 3))
+        for one in looked.kernels
+    )
+    return Timeline(
+        case=looked.case,
+        passes=looked.passes,
+        wall_us=round(looked.wall_us * each, 3),
+        busy_us=round(min(looked.busy_us, looked.wall_us) * each, 3),
+        gap_us=round(looked.gap_us * each, 3),
+        waits=round(looked.waits * each),
+        kernels=kernels,
+    )
+
+
+def timelines(scene: Scene) -> tuple[Timeline, ...]:
+    """None of them where the worker did not answer, or with what cannot be: no campaign ends for want of a timeline."""
+    where = _places(scene, "timeline")
+    request = _request(scene, where, [case.call for case in scene.plan.cases[:MOST_CASES]], "timeline")
+    answer = run_cell(scene.cells, where, request, LookAnswer, Limits(SECONDS, scene.memory_bytes), {})
+    asked = {call.case for call in request.cases}
+    try:
+        return () if isinstance(answer, Fault) else tuple(_timeline(one) for one in answer.looks if one.case in asked)
+    except ValueError:
+        return ()
+
+
+def largest(plan: Plan) -> list[Call]:
+    """The case with most bytes of each direction: where a kernel's own limits show best."""
+    best: dict[str, CasePlan] = {}
+    for case in plan.cases:
+        known = best.get(case.call.direction)
+        if known is None or case.minimum_bytes > known.minimum_bytes:
+            best[case.call.direction] = case
+    directions = [name for name in ("forward", "backward") if name in best]
+    return [best[name].call for name in directions or best]
+
+
+def _profiled(scene: Scene, call: Call, kernels: Sequence[str], tool: ncu.Tool, name: str, *, extra: bool) -> Counters:
+    where = _places(scene, name)
+    request = _request(scene, where, [call], "counters")
+    (where.request.host / REQUEST).write_text(render(request), encoding="utf-8")
+    log = f"{scene.cells.sandbox.path_of(where.answer)}/{ncu.LOG}"
+    around = Around(ncu.arguments(tool, log, kernels, extra=extra), (Mount(tool.home, str(tool.home)),))
+    limits = Limits(NCU_SECONDS, scene.memory_bytes)
+    ended = start_afresh(scene.cells, where, limits, {}, scene.cells.gpu, around)
+    found = ncu.read(where.answer.host / ncu.LOG, ended.output, tool)
+    if found.status == "failed" and ended.stopped:
+        return ncu.said("failed", f"Nsight Compute was ended: {ended.stopped}, after {ended.seconds:.0f} s", tool)
+    if found.status == "failed" and not ncu.is_unknown_metric(ended.output):
+        answer = answered(where, ended, LookAnswer, limits)
+        told = f"; {answer.kind}: {answer.detail}" if isinstance(answer, Fault) else ""
+        return found.model_copy(update={"detail": f"{found.detail}{told}"[:400]})
+    return found
+
+
+def counters(scene: Scene, kernels: Sequence[str]) -> Counters:
+    gpu = scene.cells.gpu
+    assert gpu is not None
+    tool = ncu.find_tool()
+    refused = ncu.unfit(tool, gpu, ncu.is_sliced(gpu))
+    if refused is not None or tool is None:
+        return refused or ncu.said("absent", "there is no Nsight Compute (ncu) on this machine")
+    if not kernels:
+        return ncu.said("nothing_launched", "no launch of a Triton kernel was recorded", tool)
+    read: list[Counters] = []
+    for number, call in enumerate(largest(scene.plan)):
+        found = _profiled(scene, call, kernels, tool, f"ncu-{number}", extra=True)
+        if found.status == "failed" and "metric" in found.detail:
+            found = _profiled(scene, call, kernels, tool, f"ncu-{number}-plain", extra=False)
+        if found.status != "read":
+            return found if not read else _joined(read, f"; {call.case}: {found.detail}", tool)
+        named = tuple(kernel.model_copy(update={"case": call.case}) for kernel in found.kernels)
+        read.append(found.model_copy(update={"kernels": named}))
+    return _joined(read, "", tool)
+
+
+def _joined(read: list[Counters], more: str, tool: ncu.Tool) -> Counters:
+    kernels = tuple(kernel for found in read for kernel in found.kernels)
+    return ncu.said("read", f"{len(kernels)} launches, clocks as they were{more}", tool, kernels)
+
+
+def look(scene: Scene, kernels: Sequence[str]) -> Found:
+    """Both kinds of evidence. What goes wrong here is told and ends nothing."""
+    seen: tuple[Timeline, ...] = ()
+    try:
+        seen = timelines(scene)
+        return Found(counters(scene, kernels), seen)
+    except (OperatorError, OSError, ValueError) as error:
+        return Found(ncu.said("failed", str(error)[:300]), seen)

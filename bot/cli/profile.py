@@ -1,0 +1,82 @@
+"""`kernelwright profile`: why a kernel is slow, with the evidence: the profile step of a campaign, in the terminal."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+from bot.cli.analysing import FULL, Depth, analysed, asked, code_of, options
+from bot.cli.screen import paint_of
+from bot.model.campaign import Campaign, Profile
+from bot.model.commands import GpuChoice, Optimize
+from bot.render import plots
+from bot.render.profile_text import profile_json, profile_text
+from bot.render.records import records
+from bot.zones.figures import figures_of
+
+
+def _pictures(campaign: Campaign, folder: Path) -> None:
+    """Both looks of the roofline, where matplotlib is installed."""
+    known = figures_of(campaign)
+    if "roofline" not in plots.available(campaign, known):
+        return
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        click.echo('no picture: pip install "kernelwright[report]" draws it', err=True)
+        return
+    for look in ("light", "dark"):
+        picture = plots.picture("roofline", campaign, known, dark=look == "dark")
+        (folder / f"roofline-{look}.png").write_bytes(picture)
+
+
+def _write(profile: Profile, gpu: str, folder: Path) -> None:
+    """The record a campaign would leave of it."""
+    name = profile.site.kernel
+    command = Optimize(kernel=name, gpu=GpuChoice(gpu))
+    campaign = Campaign(id=f"profile-{name}", command=command, profile=profile)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "profile.md").write_bytes(records(campaign, ())["profile.md"])
+    (folder / "profile.json").write_text(json.dumps(profile_json(profile), indent=2) + "\n", encoding="utf-8")
+    _pictures(campaign, folder)
+
+
+@click.command()
+@options
+@click.option("--no-survey", is_flag=True, help="Compile no other launch numbers.")
+@click.option("--no-profiler", is_flag=True, help="Ask no profiler.")
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="Write profile.md, .json and pictures here."
+)
+def profile(
+    kernel: str,
+    root: Path,
+    gpu: str,
+    evidence: str,
+    python: str,
+    quick: bool,
+    wiki: Path | None,
+    as_json: bool,
+    no_survey: bool,
+    no_profiler: bool,
+    out: Path | None,
+) -> int:
+    """Why KERNEL is slow: roofline, diagnosis, what profilers say, what to try, and whether it compiles elsewhere.
+
+    Looks at the working tree and changes nothing. Without a GPU it is compiled, counted and modelled, and every such
+    number is called estimated. Exit code 4 when a share of the roof would be above 105 %.
+    """
+    depth = Depth(not no_survey, not no_profiler, FULL.passports)
+    found = analysed(asked(kernel, root, python, evidence, gpu, quick=quick, wiki=wiki), depth)
+    if out is not None:
+        _write(found, gpu, out)
+    if as_json:
+        click.echo(json.dumps(profile_json(found), indent=2, allow_nan=False))
+    else:
+        width = shutil.get_terminal_size((100, 24)).columns
+        click.echo(profile_text(found, max(60, min(width, 120)), paint_of(sys.stdout)))
+    return code_of(found)

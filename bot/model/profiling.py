@@ -1,0 +1,65 @@
+"""What profilers said of the untouched kernel: the GPU's counters, and a timeline of a few passes."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from pydantic import Field
+
+from bot.model.word import Word
+
+Status: TypeAlias = Literal[
+    "read", "absent", "too_old", "no_permission", "mig", "nothing_launched", "not_asked", "failed"
+]
+
+
+class Counter(Word):
+    name: str
+    value: float = Field(allow_inf_nan=False)
+    unit: str = ""
+
+
+class KernelCounters(Word):
+    """One profiled launch, in base units: bytes, nanoseconds, percent."""
+
+    kernel: str
+    case: str = ""
+    grid: str = ""
+    counters: tuple[Counter, ...] = ()
+
+    def get(self, name: str) -> float | None:
+        return next((one.value for one in self.counters if one.name == name), None)
+
+
+class Counters(Word):
+    """What Nsight Compute said, or why it said nothing. A campaign goes on either way."""
+
+    status: Status
+    tool: str = "Nsight Compute"
+    version: str = ""
+    detail: str = ""
+    kernels: tuple[KernelCounters, ...] = ()
+
+
+class Busy(Word):
+    """One kernel of a timeline."""
+
+    kernel: str
+    launches: int = Field(ge=0)
+    us: float = Field(ge=0, allow_inf_nan=False)
+    """Of one pass."""
+
+
+class Timeline(Word):
+    """One pass of a case as CUPTI saw it, the mean of several in a row."""
+
+    case: str
+    passes: int = Field(ge=1)
+    wall_us: float = Field(gt=0, allow_inf_nan=False)
+    """From the first call of the host to the end of the last kernel, a pass."""
+    busy_us: float = Field(ge=0, allow_inf_nan=False)
+    gap_us: float = Field(ge=0, allow_inf_nan=False)
+    """Between the kernels of a pass."""
+    waits: int = Field(default=0, ge=0)
+    """How often the host waits for the GPU in one pass."""
+    kernels: tuple[Busy, ...] = ()

@@ -1,0 +1,268 @@
+"""The rows of a profile, the same for comments, records and the terminal: plain cells, escaped where they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from bot.model.campaign import Campaign, Profile
+from bot.model.diagnosis import CaseRoof, Ceiling, Clue
+from bot.model.measurement import Evidence, Passport
+from bot.model.profiling import Counters, KernelCounters, Timeline
+from bot.render import labels, numbers
+from bot.render.numbers import UNKNOWN
+
+Row = Sequence[object]
+BASES = {
+    "counters": "counters of the GPU",
+    "timeline": "a timeline of the GPU",
+    "timed": "timed",
+    "compiled": "read from the compiled kernel",
+    "counted": "counted",
+    "model": "heuristic",
+}
+TIERS = {1: "element-wise", 2: "with a reduction", 3: "fused, in several passes"}
+OTHER = "Nothing of ours"
+
+
+def mark(profile: Profile) -> str:
+    return numbers.ESTIMATED if profile.baseline.runner.evidence is Evidence.STATIC else ""
+
+
+def head(words: str, profile: Profile) -> str:
+    return f"{words} {mark(profile)}".strip()
+
+
+def count(value: float) -> str:
+    """Operations, in the unit people use."""
+    for size, unit in ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP")):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.0f} FLOP"
+
+
+def intensity(value: float | None) -> str:
+    return f"{value:.3g}" if value is not None else UNKNOWN
+
+
+def tier(profile: Profile) -> str:
+    number = profile.diagnosis.tier
+    return f"{number}, {TIERS[number]}" if number else UNKNOWN
+
+
+def observations(profile: Profile) -> list[str]:
+    """The slowest pass, the largest case, and how time grows with bytes (L-21)."""
+    names = labels.case_names(profile.suite)
+    timed = [(one, one.timing.median_us) for one in profile.baseline.cases if one.timing is not None]
+    if not timed:
+        return []
+    slowest = max(timed, key=lambda pair: pair[1])
+    largest = max(timed, key=lambda pair: (pair[0].minimum_bytes, pair[1]))
+    smallest = min(timed, key=lambda pair: (pair[0].minimum_bytes, -pair[1]))
+    found = [
+        f"slowest: {names.get(slowest[0].case, slowest[0].case)}, {head(numbers.duration(slowest[1]), profile)}",
+        f"largest: {names.get(largest[0].case, largest[0].case)}, at least {numbers.size(largest[0].minimum_bytes)}",
+    ]
+    if largest[0].minimum_bytes > smallest[0].minimum_bytes > 0:
+        more = numbers.ratio(largest[0].minimum_bytes / smallest[0].minimum_bytes)
+        longer = head(numbers.ratio(largest[1] / smallest[1]), profile)
+        found.append(f"from the smallest to the largest: {more} the bytes, {longer} the time")
+    return found
+
+
+ROOFLINE = ("Case", "Work", "Least bytes", "FLOP/byte", "Bound by", "Roof", "Time", "Of the roof")
+
+
+def rooflines(profile: Profile) -> list[Row]:
+    """Each case against the ceiling that binds it."""
+    names = labels.case_names(profile.suite)
+    us = {case.case: case.timing.median_us if case.timing else None for case in profile.baseline.cases}
+    return [
+        [
+            names.get(roof.case, roof.case),
+            count(roof.flops) if roof.flops else UNKNOWN,
+            numbers.size(roof.minimum_bytes),
+            intensity(roof.intensity),
+            roof.bound or UNKNOWN,
+            numbers.duration(roof.roof_us),
+            numbers.duration(us.get(roof.case)),
+            share(roof),
+        ]
+        for roof in profile.diagnosis.roofs
+    ]
+
+
+def share(roof: CaseRoof) -> str:
+    """Never a share that cannot be: its code stands there instead."""
+    return f"error: {roof.reason}" if roof.reason is not None else numbers.percent(roof.percent)
+
+
+def says(ceiling: Ceiling) -> str:
+    """A ceiling with its source, as every number of the hardware is written."""
+    value = f"{ceiling.value:,.0f}" if ceiling.value >= 1000 else f"{ceiling.value:.4g}"
+    return f"{ceiling.what} ({ceiling.kind}): {value} {ceiling.unit} <- {ceiling.source}"
+
+
+def ceilings(profile: Profile) -> list[str]:
+    """Each once: the fastest of the measured ones, and what datasheets say."""
+    found: dict[tuple[str, str], Ceiling] = {}
+    for roof in profile.diagnosis.roofs:
+        for one in (roof.ceiling, roof.peak):
+            best = found.get((one.what, one.kind)) if one is not None else None
+            if one is not None and (best is None or one.value > best.value):
+                found[(one.what, one.kind)] = one
+    return [says(one) for one in found.values()]
+
+
+def ridge(profile: Profile) -> str:
+    known = [roof.ridge for roof in profile.diagnosis.roofs if roof.ridge is not None]
+    if not known:
+        return f"ridge: {UNKNOWN}: no peak of arithmetic is in the registry for this GPU"
+    return f"ridge: {min(known):.3g} FLOP a byte; below it memory is the limit"
+
+
+def errors(profile: Profile) -> list[str]:
+    return [f"{roof.case}: {roof.detail} ({roof.reason})" for roof in profile.diagnosis.roofs if roof.reason]
+
+
+def told(clue: Clue) -> tuple[str, str, str, str]:
+    return clue.evidence, clue.inference, clue.action, f"{clue.confidence}, {BASES[clue.basis]}"
+
+
+PLAN = ("Try", "Because", "Technique", "Gives at most (estimated)")
+
+
+def plan(profile: Profile) -> list[Row]:
+    return [
+        [one.name, one.because, ", ".join(one.techniques), numbers.ratio(one.at_most) if one.at_most else UNKNOWN]
+        for one in profile.diagnosis.plan
+    ]
+
+
+def came_of(campaign: Campaign) -> list[Row]:
+    """What was tried of the plan, with what it could have given and what it gave. Wrong ones are told as well."""
+    profile = campaign.profile
+    ahead = {one.name: one for one in profile.diagnosis.plan} if profile else {}
+    rows: list[Row] = []
+    for played in campaign.rounds:
+        name, verdict = played.variant.hypothesis.technique, played.verdict
+        planned = ahead.get(name)
+        gain = verdict.gain_over_best if verdict else None
+        rows.append([
+            f"v{played.variant.number}",
+            name,
+            (numbers.ratio(planned.at_most) if planned.at_most else UNKNOWN) if planned else "not planned",
+            numbers.speed_alone(verdict.score if verdict else None),
+            numbers.percent(100 * gain, signed=True) if gain is not None else UNKNOWN,
+            labels.DECISIONS[verdict.decision] if verdict else "being judged",
+        ])  # fmt: skip
+    return rows
+
+
+CAME = ("#", "Technique", "At most (estimated)", "Gave, over v0", "Over the best before", "Decision")
+KERNELS = ("Kernel", "Launches a pass", "Time a pass", "Share of the pass", "Case")
+
+
+def busiest(timelines: Iterable[Timeline], names: dict[str, str], most: int) -> list[Row]:
+    """Where the time of a pass goes: kernels, gaps between them, and the GPU idle for the host."""
+    rows: list[Row] = []
+    for one in timelines:
+        case = names.get(one.case, one.case)
+        for kernel in one.kernels[:most]:
+            part = numbers.percent(100 * kernel.us / one.wall_us)
+            rows.append([kernel.kernel, kernel.launches, numbers.duration(kernel.us), part, case])
+        idle = max(0.0, one.wall_us - one.busy_us - one.gap_us)
+        if one.gap_us:
+            gaps = numbers.percent(100 * one.gap_us / one.wall_us)
+            rows.append(["gaps between kernels", "", numbers.duration(one.gap_us), gaps, case])
+        waits = f"the host ({numbers.many(one.waits, 'wait')})" if one.waits else "the host"
+        rows.append([waits, "", numbers.duration(idle), numbers.percent(100 * idle / one.wall_us), case])
+    return rows
+
+
+PASSPORTS = ("Chip", "Compiles", "Kernel", "Registers", "Spills", "Shared memory", "Widest load")
+
+
+def passports(stamps: Iterable[Passport]) -> list[Row]:
+    rows: list[Row] = []
+    for stamp in stamps:
+        if not stamp.ok:
+            rows.append([labels.arch(stamp.arch), "no", stamp.error or "no reason was given", "", "", "", ""])
+        for kernel, needs in stamp.kernels:
+            rows.append([
+                labels.arch(stamp.arch), "yes" if stamp.ok else "no", kernel, needs.registers,
+                numbers.size(needs.spill_bytes), numbers.size(needs.shared_bytes), f"{needs.load_bits} bits",
+            ])  # fmt: skip
+    return rows
+
+
+STATUS = {
+    "read": "read",
+    "absent": "unavailable",
+    "too_old": "unavailable: too old",
+    "no_permission": "unavailable: no permission",
+    "mig": "unavailable: MIG",
+    "nothing_launched": "unavailable: nothing was launched",
+    "not_asked": "unavailable",
+    "failed": "unavailable: it failed",
+}
+SHOWN = {
+    "sm__warps_active.avg.pct_of_peak_sustained_active": "Occupancy",
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed": "Compute throughput",
+    "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": "Memory throughput",
+    "dram__throughput.avg.pct_of_peak_sustained_elapsed": "DRAM throughput",
+    "l1tex__t_sector_hit_rate.pct": "L1 hit rate",
+    "lts__t_sector_hit_rate.pct": "L2 hit rate",
+}
+MOVED = {
+    "dram__bytes_read.sum": "DRAM read",
+    "dram__bytes_write.sum": "DRAM written",
+    "lts__t_bytes.sum": "L2 moved",
+}
+GOOD, POOR = 60.0, 30.0
+"""Percent of a peak (T-07); occupancy and hit rates are told without a word."""
+
+
+def status(counters: Counters | None) -> str:
+    if counters is None:
+        return "unavailable: no profiler was asked"
+    tool = f"{counters.tool} {counters.version}".strip()
+    return f"{STATUS[counters.status]} ({counters.detail}; {tool})" if counters.detail else STATUS[counters.status]
+
+
+def _assessed(name: str, value: float) -> str:
+    if "throughput" not in name:
+        return ""
+    return "high" if value > GOOD else "low" if value < POOR else "in between"
+
+
+COUNTED = ("Kernel", "Case", "Metric", "Value", "Assessment")
+
+
+def counted(counters: Counters | None, names: dict[str, str]) -> list[Row]:
+    rows: list[Row] = []
+    for kernel in counters.kernels if counters is not None else ():
+        for name, label in SHOWN.items():
+            value = kernel.get(name)
+            if value is not None:
+                case = names.get(kernel.case, kernel.case)
+                rows.append([kernel.kernel, case, label, numbers.percent(value), _assessed(name, value)])
+        for name, label in MOVED.items():
+            value = kernel.get(name)
+            if value is not None:
+                case = names.get(kernel.case, kernel.case)
+                rows.append([kernel.kernel, case, label, numbers.size(round(value)), ""])
+        rows += [
+            [kernel.kernel, names.get(kernel.case, kernel.case), f"Stall: {reason}", f"{value:.2f} warps an issue", ""]
+            for reason, value in stalls(kernel)
+        ]
+    return rows
+
+
+def stalls(kernel: KernelCounters, most: int = 3) -> list[tuple[str, float]]:
+    prefix, suffix = "smsp__average_warps_issue_stalled_", "_per_issue_active.ratio"
+    found = [
+        (one.name.removeprefix(prefix).removesuffix(suffix).replace("_", " "), one.value)
+        for one in kernel.counters
+        if one.name.startswith(prefix) and one.name.endswith(suffix) and one.value > 0
+    ]
+    return sorted(found, key=lambda pair: -pair[1])[:most]

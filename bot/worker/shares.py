@@ -1,0 +1,99 @@
+"""Carries out a GPU request in several forked processes, so that the kernels of one variant are compiled side by side.
+
+Most of a check is compiling: every type and width of a probe is a kernel of its own. The parent runs no variant code
+and holds no GPU context; each child has its own, and how a child ends is how the worker ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from bot.worker.contract import MAX_MANIFEST, ContractError, Exit, parse, read_bytes, render, write_text
+from bot.worker.contract.gpu import GpuAnswer, GpuRequest
+from bot.worker.nursery import leave
+
+MOST = 5
+"""Recordings are one share, checks the others. Each takes a GPU context, about half a GiB of the GPU's memory."""
+FEWEST_CHECKS = 8
+"""As many are not worth a second context."""
+Work = Callable[[GpuRequest], tuple[GpuAnswer, int]]
+
+
+def shares_of(request: GpuRequest, processors: int) -> tuple[GpuRequest, ...]:
+    """The recordings, and the checks dealt out like cards: neighbours cost about the same and go to different hands."""
+    hands = min(MOST, processors) - 1
+    if hands < 1 or not request.cases or len(request.checks) <= FEWEST_CHECKS:
+        return (request,)
+    dealt = tuple(dataclasses.replace(request, checks=request.checks[n::hands], cases=()) for n in range(hands))
+    return (dataclasses.replace(request, checks=()), *dealt)
+
+
+def warm() -> None:
+    """What every child would import again."""
+    import triton.backends.nvidia.compiler  # noqa: F401
+
+    try:
+        import torch._higher_order_ops.triton_kernel_wrap  # noqa: F401
+    except ImportError:  # a private name of torch's: where it is gone, nothing needs it
+        return
+
+
+def _start(share: GpuRequest, work: Work, place: Path) -> int:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        leave(lambda: _told_to(place, *work(share)))
+    return child
+
+
+def _told_to(place: Path, answer: GpuAnswer, code: int) -> int:
+    write_text(place, render(answer))
+    return code
+
+
+def _end(child: int) -> int:
+    """Its exit code; who was ended by a signal ends us by the same one."""
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        with contextlib.suppress(OSError):  # nobody may change what SIGKILL does
+            signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    return os.waitstatus_to_exitcode(status)
+
+
+def _told(place: Path, code: int) -> GpuAnswer:
+    try:
+        return parse(GpuAnswer, read_bytes(place, MAX_MANIFEST))
+    except (ContractError, OSError):
+        raise SystemExit(code or Exit.BAD_REQUEST) from None
+    finally:
+        place.unlink(missing_ok=True)
+
+
+def _together(request: GpuRequest, answers: list[GpuAnswer]) -> GpuAnswer:
+    """As if one process had answered: in the order of the request, with the first refusal."""
+    calls = {call.id: call for answer in answers for call in answer.calls}
+    return GpuAnswer(
+        calls=tuple(calls[call.id] for call in request.checks if call.id in calls),
+        recordings=tuple(recording for answer in answers for recording in answer.recordings),
+        refusal=next((answer.refusal for answer in answers if answer.refusal is not None), None),
+    )
+
+
+def carry_out(request: GpuRequest, work: Work, outputs: Path, processors: int | None = None) -> tuple[GpuAnswer, int]:
+    shares = shares_of(request, processors or os.cpu_count() or 1)
+    if len(shares) == 1:
+        return work(request)
+    warm()
+    places = [outputs / f"share-{number}.json" for number in range(len(shares))]
+    children = [_start(share, work, place) for share, place in zip(shares, places, strict=True)]
+    codes = [_end(child) for child in children]
+    answers = [_told(place, code) for place, code in zip(places, codes, strict=True)]
+    return _together(request, answers), next((code for code in codes if code), Exit.OK)

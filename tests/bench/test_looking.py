@@ -1,0 +1,158 @@
+"""Timelines and counters of a bench with a GPU, as far as they can be heard without one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.bench import looking, ncu
+from bot.bench.cell import Cells
+from bot.bench.gpu import Gpu
+from bot.bench.interpreter import TargetPython
+from bot.bench.launcher import Ended
+from bot.bench.looking import Scene, largest
+from bot.bench.sandbox import Sandbox
+from bot.errors import OperatorError
+from bot.model.measurement import Fault
+from bot.model.site import KernelSite
+from bot.worker.contract import Call, CasePlan, Plan
+from bot.worker.contract.looking import LookAnswer, Looked, Worked
+from tests.bench.test_ncu import DENIED, H200, RAW, TOOL
+
+
+def case(direction: str, nbytes: int) -> CasePlan:
+    return CasePlan(Call(f"{direction}-{nbytes}", f"{direction}-{nbytes}", direction, (), ()), nbytes)
+
+
+PLAN = Plan((case("forward", 10), case("forward", 30), case("backward", 20), case("full", 99)), (), ())
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    python = TargetPython(executable=Path("/usr/bin/python3"), version="3.12.3", roots=(), libraries=())
+    site = KernelSite(
+        kernel="k", preset="liger", source_root="src", module="ops.k", files=("src/ops/k.py",), test_file="t.py",
+        benchmark_file="b.py", test_command=(), style_command=(),
+    )  # fmt: skip
+    folder = tmp_path / "v-0"
+    folder.mkdir()
+    cells = Cells(python, Sandbox("limits only"), tmp_path / "suitcase", tmp_path, H200)
+    return Scene(cells, site, (), folder, folder, PLAN, 2**30)
+
+
+def test_counters_are_read_on_the_largest_case_of_each_direction() -> None:
+    assert [call.id for call in largest(PLAN)] == ["forward-30", "backward-20"]
+    assert [call.id for call in largest(Plan((case("full", 1),), (), ()))] == ["full-1"]
+
+
+def seen(case: str, **fields: Any) -> Looked:
+    plain = {"passes": 5, "wall_us": 500.0, "busy_us": 200.0, "gap_us": 50.0, "waits": 5}
+    return Looked(case=case, kernels=(Worked("_k", 10, 200.0),), **{**plain, **fields})
+
+
+def test_a_timeline_is_of_one_pass(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = LookAnswer((seen("forward-10"), seen("nobody-asked")))
+    monkeypatch.setattr(looking, "run_cell", lambda *_: answer)
+    (found,) = looking.timelines(scene)
+    assert (found.case, found.wall_us, found.busy_us, found.gap_us, found.waits) == ("forward-10", 100, 40, 10, 1)
+    assert [(k.kernel, k.launches, k.us) for k in found.kernels] == [("_k", 2, 40)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Fault(kind="crashed", detail="CUPTI is in use"),
+        LookAnswer((seen("forward-10", wall_us=float("nan")),)),
+        LookAnswer((seen("forward-10", busy_us=-1.0),)),
+    ],
+)
+def test_a_worker_that_cannot_tell_leaves_no_timeline_and_ends_nothing(
+    answer: Any, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looking, "run_cell", lambda *_: answer)
+    assert looking.timelines(scene) == ()
+
+
+class Profiler:
+    """Stands for ncu around the worker: leaves these texts, one a run."""
+
+    def __init__(self, *runs: tuple[str, str]) -> None:
+        self.runs, self.asked = list(runs), []  # type: ignore[var-annotated]
+
+    def __call__(self, cells: Cells, where: Any, limits: Any, extra: Any, gpu: Gpu, around: Any) -> Ended:
+        self.asked.append(around.argv)
+        table, told = self.runs.pop(0)
+        if table:
+            (where.answer.host / ncu.LOG).write_text(table)
+        return Ended(0, "", 1.0, told)
+
+
+def told(scene: Scene, monkeypatch: pytest.MonkeyPatch, *runs: tuple[str, str]) -> tuple[Any, Profiler]:
+    profiler = Profiler(*runs)
+    monkeypatch.setattr(looking, "start_afresh", profiler)
+    monkeypatch.setattr(ncu, "find_tool", lambda: TOOL)
+    monkeypatch.setattr(looking.overlay, "subject", lambda *_: looking_subject())
+    return looking.counters(scene, ["_rms_norm_forward_kernel"]), profiler
+
+
+def looking_subject() -> Any:
+    from bot.worker.contract import Subject
+
+    return Subject("/source", "ops.k", "ops/k.py", ())
+
+
+def test_both_directions_are_profiled_and_each_launch_knows_its_case(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, profiler = told(scene, monkeypatch, (RAW, ""), (RAW, ""))
+    assert found.status == "read"
+    assert [kernel.case for kernel in found.kernels] == ["forward-30"] * 2 + ["backward-20"] * 2
+    assert len(profiler.asked) == 2
+
+
+def test_a_profiler_without_some_counter_is_asked_once_more_without_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacks = ("", "==ERROR== Failed to find metric lts__t_bytes.sum\n")
+    found, profiler = told(scene, monkeypatch, lacks, (RAW, ""), (RAW, ""))
+    assert found.status == "read"
+    assert ["--metrics" in argv for argv in profiler.asked] == [True, False, True]
+
+
+def test_without_the_right_to_counters_nothing_more_is_tried(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, profiler = told(scene, monkeypatch, ("", DENIED))
+    assert (found.status, len(profiler.asked)) == ("no_permission", 1)
+
+
+def test_what_was_read_before_it_went_wrong_is_kept(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, _ = told(scene, monkeypatch, (RAW, ""), ("", "==ERROR== An error was reported by the driver\n"))
+    assert found.status == "read" and len(found.kernels) == 2
+    assert "backward-20: An error was reported" in found.detail
+
+
+def test_a_kernel_that_launches_nothing_has_a_plain_answer(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ncu, "find_tool", lambda: TOOL)
+    assert looking.counters(scene, []).status == "nothing_launched"
+
+
+@pytest.mark.parametrize("error", [OSError("disk full"), ValueError("odd"), OperatorError("no cell")])
+def test_whatever_breaks_on_the_way_is_told_and_ends_nothing(
+    error: Exception, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(looking, "timelines", broken)
+    found = looking.look(scene, ["_k"])
+    assert (found.counters.status, found.timelines) == ("failed", ())
+    assert str(error) in found.counters.detail
+
+
+def test_an_interval_that_two_kernels_share_is_counted_once() -> None:
+    from bot.worker.looking import _busy
+
+    assert _busy((("a", 0, 10), ("b", 5, 20), ("c", 30, 40))) == (30, 10)
+    assert _busy((("a", 0, 10), ("b", 2, 4))) == (10, 0)
+    assert _busy(()) == (0, 0)

@@ -1,0 +1,128 @@
+"""The profile comment, profile.md and the terminal say the same, each number with its source, and hide nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.analysis.bottleneck import Evidence as Known
+from bot.analysis.bottleneck import diagnose
+from bot.bench import ncu
+from bot.bench.ncu_export import parse
+from bot.hardware.catalog import for_runner, registered
+from bot.model.campaign import Campaign, Profile
+from bot.model.measurement import Evidence
+from bot.model.profiling import Busy, Counters, Timeline
+from bot.render import comments, profile_rows
+from bot.render.profile_text import profile_text
+from bot.render.records import records
+from tests.render import builders as a
+
+FLOPS = {"forward": 4, "backward": 11, "full": 15}
+FORWARD, BACKWARD = "forward-8192x8192-bfloat16", "backward-8192x8192-bfloat16"
+RAW = Path(__file__).parents[1] / "bench" / "ncu" / "raw.csv"
+
+
+def counters() -> Counters:
+    read = parse(RAW.read_text(encoding="utf-8"), ncu.WANTED)
+    kernels = tuple(one.model_copy(update={"case": case}) for one, case in zip(read, (FORWARD, BACKWARD), strict=True))
+    return Counters(status="read", version="2025.3", detail="2 launches, clocks as they were", kernels=kernels)
+
+
+def timelines() -> tuple[Timeline, ...]:
+    forward = (Busy(kernel="_rms_norm_forward_kernel", launches=1, us=118.0),)
+    backward = (
+        Busy(kernel="_rms_norm_backward_kernel", launches=1, us=320.0),
+        Busy(kernel="reduce_kernel", launches=1, us=19.5),
+    )
+    return (
+        Timeline(case=FORWARD, passes=5, wall_us=171.0, busy_us=118.0, gap_us=0.0, kernels=forward),
+        Timeline(case=BACKWARD, passes=5, wall_us=420.0, busy_us=339.5, gap_us=2.5, waits=1, kernels=backward),
+    )
+
+
+def watched(**fields: Any) -> Profile:
+    """A GPU timed it and profilers saw it."""
+    plain = a.profile(Evidence.MEASURED)
+    cases = []
+    for one in plain.baseline.cases:
+        assert one.timing is not None
+        flops = FLOPS[one.case.partition("-")[0]] * one.minimum_bytes // 4
+        roof_us = one.minimum_bytes / 4_200_000 + 0.5
+        cases.append(one.model_copy(update={"flops": flops, "roof_us": round(roof_us, 3)}))
+    baseline = plain.baseline.model_copy(update={"cases": tuple(cases)})
+    sheet = for_runner(baseline.runner)
+    known = Known((), plain.sources, "rms_norm", counters(), timelines())
+    return plain.model_copy(
+        update={
+            "baseline": baseline,
+            "diagnosis": diagnose(baseline, plain.suite, sheet, known=known),
+            "counters": counters(),
+            "timelines": timelines(),
+            "hardware": registered(sheet),
+        }
+        | fields
+    )
+
+
+def campaign(profile: Profile, **fields: Any) -> Campaign:
+    return a.profiled(profile=profile, **fields)
+
+
+def without_lines(body: str) -> str:
+    """Where in its file a number of the hardware stands is not what these pages are about."""
+    return re.sub(r"\.toml:L\d+", ".toml:L", body)
+
+
+def test_the_comment_of_a_profiled_gpu(golden: Callable[[str, str], None]) -> None:
+    golden("comments/checkpoint_profile_measured.md", without_lines(comments.checkpoint_profile(campaign(watched()))))
+
+
+def test_the_record_holds_it_against_what_came(golden: Callable[[str, str], None]) -> None:
+    found = campaign(watched(), rounds=a.rounds(Evidence.MEASURED), lineage=(0, 1, 3))
+    golden("records/profile_measured.md", without_lines(records(found, ())["profile.md"].decode()))
+
+
+def test_the_terminal_says_the_same(golden: Callable[[str, str], None]) -> None:
+    golden("terminal/profile.txt", without_lines(profile_text(watched(), 1000)) + "\n")
+
+
+def test_a_wrong_forecast_stands_in_the_record_as_well() -> None:
+    rounds = a.rounds(Evidence.MEASURED)
+    named = rounds[0].variant.hypothesis.model_copy(update={"technique": "launch_parameters"})
+    first = rounds[0].model_copy(update={"variant": rounds[0].variant.model_copy(update={"hypothesis": named})})
+    rows = profile_rows.came_of(campaign(watched(), rounds=(first, *rounds[1:])))
+    assert rows[0][1] == "launch_parameters" and str(rows[0][2]).endswith("x")
+    assert [row[2] for row in rows if row[1] == "rows_per_program"] == ["not planned"]
+    assert len(rows) == len(rounds), "those that failed as well"
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [("absent", "unavailable"), ("no_permission", "no permission"), ("mig", "MIG"), ("too_old", "too old"),
+     ("nothing_launched", "nothing was launched"), ("failed", "it failed")],
+)  # fmt: skip
+def test_a_profiler_that_could_not_read_is_named_and_the_rest_stands(status: str, said: str) -> None:
+    silent = Counters.model_validate({"status": status, "detail": "for this reason"})
+    body = comments.checkpoint_profile(campaign(watched(counters=silent)))
+    assert f"unavailable: {said}" in body or said == "unavailable"
+    assert "for this reason" in body
+    assert "Every case against its roof" in body
+
+
+def test_names_of_kernels_are_strangers_words() -> None:
+    evil = Busy(kernel="</details><script>@everyone `x` |", launches=1, us=1.0)
+    timeline = timelines()[0].model_copy(update={"kernels": (evil,)})
+    body = comments.checkpoint_profile(campaign(watched(timelines=(timeline,))))
+    assert "<script>" not in body and "@everyone" not in body.replace("@\u200beveryone", "")
+    assert body.count("<details>") == body.count("</details>")
+
+
+def test_no_number_of_the_hardware_stands_without_its_source() -> None:
+    body = comments.checkpoint_profile(campaign(watched()))
+    lines = [line for line in body.splitlines() if "GB/s" in line or "TFLOP/s" in line]
+    assert lines and all(" <- " in line for line in lines), lines

@@ -1,0 +1,113 @@
+"""A GPU request is carried out by several processes and answered as if by one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from bot.worker import shares
+from bot.worker.contract import Call, CallAnswer, Exit, Refusal, Subject
+from bot.worker.contract.gpu import GpuAnswer, GpuRequest, Recording
+from bot.worker.shares import FEWEST_CHECKS, MOST, carry_out, shares_of
+
+
+@pytest.fixture(autouse=True)
+def nothing_to_warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shares, "warm", lambda: None)
+
+
+def call(name: str) -> Call:
+    return Call(name, name, "forward", (), ())
+
+
+def request(checks: int = 20) -> GpuRequest:
+    subject = Subject("/cell/source", "pkg.ops.double", "double.py", ())
+    return GpuRequest("gpu", subject, tuple(call(f"c{n}") for n in range(checks)), (call("big"), call("long")), ())
+
+
+def honest(share: GpuRequest) -> tuple[GpuAnswer, int]:
+    calls = tuple(CallAnswer(check.id, ()) for check in share.checks)
+    return GpuAnswer(calls, tuple(Recording(case.case, "tape", "", 0, (), ()) for case in share.cases)), Exit.OK
+
+
+def test_recordings_are_one_share_and_neighbours_are_dealt_to_different_hands() -> None:
+    recordings, *hands = shares_of(request(), processors=16)
+    assert (len(recordings.checks), len(recordings.cases)) == (0, 2)
+    assert len(hands) == MOST - 1
+    assert [check.id for check in hands[0].checks] == ["c0", "c4", "c8", "c12", "c16"]
+    assert sorted(check.id for hand in hands for check in hand.checks) == sorted(c.id for c in request().checks)
+    assert all(hand.cases == () for hand in hands)
+
+
+@pytest.mark.parametrize(("checks", "processors", "count"), [(FEWEST_CHECKS, 16, 1), (FEWEST_CHECKS + 1, 16, MOST)])
+def test_a_few_checks_are_not_worth_it(checks: int, processors: int, count: int) -> None:
+    assert len(shares_of(request(checks), processors)) == count
+
+
+@pytest.mark.parametrize(("processors", "count"), [(1, 1), (2, 2), (3, 3)])
+def test_no_more_shares_than_processors(processors: int, count: int) -> None:
+    assert len(shares_of(request(), processors)) == count
+
+
+def test_the_answer_is_in_the_order_of_the_request_and_nothing_is_left_over(tmp_path: Path) -> None:
+    answer, code = carry_out(request(), honest, tmp_path, processors=4)
+    assert code == Exit.OK
+    assert [told.id for told in answer.calls] == [f"c{n}" for n in range(20)]
+    assert [recording.case for recording in answer.recordings] == ["big", "long"]
+    assert answer.refusal is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_share_has_a_process_of_its_own(tmp_path: Path) -> None:
+    def says_who(share: GpuRequest) -> tuple[GpuAnswer, int]:
+        (tmp_path / str(os.getpid())).touch()
+        return honest(share)
+
+    out = tmp_path / "out"
+    out.mkdir()
+    carry_out(request(), says_who, out, processors=4)
+    assert len([place for place in tmp_path.iterdir() if place != out]) == 4
+    assert not (tmp_path / str(os.getpid())).exists()
+
+
+def test_what_one_share_refuses_is_refused(tmp_path: Path) -> None:
+    def refuses(share: GpuRequest) -> tuple[GpuAnswer, int]:
+        answer, code = honest(share)
+        if any(check.id == "c1" for check in share.checks):
+            return GpuAnswer((), (), Refusal("import_failed", "SyntaxError")), Exit.IMPORT_FAILED
+        return answer, code
+
+    answer, code = carry_out(request(), refuses, tmp_path, processors=4)
+    assert answer.refusal == Refusal("import_failed", "SyntaxError")
+    assert code == Exit.IMPORT_FAILED
+
+
+def test_a_share_that_says_nothing_ends_the_worker_with_its_code(tmp_path: Path) -> None:
+    def leaves(share: GpuRequest) -> tuple[GpuAnswer, int]:
+        if share.cases:
+            os._exit(9)
+        return honest(share)
+
+    with pytest.raises(SystemExit) as ended:
+        carry_out(request(), leaves, tmp_path, processors=4)
+    assert ended.value.code == 9
+
+
+def test_a_share_that_is_killed_takes_the_worker_along(tmp_path: Path) -> None:
+    def dies(share: GpuRequest) -> tuple[GpuAnswer, int]:
+        if share.cases:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.05)
+        return honest(share)
+
+    worker = os.fork()
+    if worker == 0:
+        carry_out(request(), dies, tmp_path, processors=4)
+        os._exit(0)
+    _, status = os.waitpid(worker, 0)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGKILL
