@@ -10,10 +10,11 @@ READY  := $(if $(filter $(VENV)/bin/python,$(PY)),$(VENV)/.ready)
 PIP    := $(VENV)/bin/python -m pip --disable-pip-version-check install -qq --no-compile
 KERNELWRIGHT := $(if $(READY),$(VENV)/bin/kernelwright,$(PY) -m bot)
 UV     := uv==0.13.8
-# what was said to this make is not for a make that a test or the demo starts
-ALONE  := env $(addprefix -u ,MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES ARGS MARKS KERNEL PY PYTHON HEAVY TORCH_INDEX)
-# two workers, and no threads of torch beside them: on two cores they would wait for each other
-PAIR   = OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist loadfile
+# What was said to this make is not for a make that a test or the demo starts. And what is compiled here is kept, in
+# .venv and in __pycache__, whatever the shell says: dozens of processes would each compile it again.
+ALONE  := env $(addprefix -u ,PYTHONDONTWRITEBYTECODE MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES ARGS MARKS KERNEL PY PYTHON HEAVY TORCH_INDEX)
+# Three workers on two cores, since they often wait for a process or a sleep; and no threads of torch beside them.
+PAIR   = OMP_NUM_THREADS=1 $(PY) -m pytest -n 3 --dist loadfile
 MARKS  ?= not gpu and not browser and not judge and not long and not full
 ARGS   ?=
 

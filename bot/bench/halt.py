@@ -1,7 +1,8 @@
 """What a measuring job does when its runner tells it to stop.
 
 GitHub's runner sends SIGINT, after 7.5 s SIGTERM, after 2.5 s more it kills what is left. So nothing may be waited for:
-every process below this one is ended at once, and again as often as a thread of ours starts another.
+every process below this one is ended at once, and again as often as a thread of ours starts another. An exception can
+fall where a lock was just taken, and then nobody gets out: who has not left by himself is put out.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType
@@ -18,6 +20,10 @@ from bot.bench.census import household
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EVERY_S = 0.1
+LAST_WORDS_S = 5.0
+"""For a fact or two in the segment. A job that ends without them is closed by reconcile."""
+PUT_OUT = 1
+"""The exit code, which is that of a stopped job that left by itself."""
 
 
 class Halted(BaseException):
@@ -39,10 +45,14 @@ def end_children() -> None:
 
 
 def _end_them_again(over: threading.Event) -> None:
-    """Until what was stopped has written its last words."""
+    """Until what was stopped has written its last words, or will write none."""
+    until = time.monotonic() + LAST_WORDS_S
     while not over.is_set():
         end_children()
         over.wait(EVERY_S)
+        if time.monotonic() > until:
+            end_children()
+            os._exit(PUT_OUT)
 
 
 @contextlib.contextmanager

@@ -30,9 +30,10 @@ class EndlessBench(FakeBench):
     """Two workers side by side in threads, as the real one has them, and a third when the first has gone."""
 
     def measure(self, files: Any, *, passports: bool) -> Any:
-        threading.Thread(target=self._say, daemon=True).start()
         with ThreadPoolExecutor(2) as threads:
-            for done in [threads.submit(self._work, twice) for twice in (False, True)]:
+            jobs = [threads.submit(self._work, twice) for twice in (False, True)]
+            threading.Thread(target=self._say, daemon=True).start()
+            for done in jobs:
                 done.result()
         return super().measure(files, passports=passports)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.bench.halt import EVERY_S, Halted, halting
+from bot.bench.halt import EVERY_S, PUT_OUT, Halted, halting
 from bot.cli.jobs import Bundle
 from bot.ledger.journal import Segment
 from bot.model.campaign import Outcome, Stage
@@ -85,6 +85,49 @@ def test_what_a_stopped_job_left_closes_the_campaign_with_the_reason(at: At) -> 
     assert talk.publishes(talk.leaves([fact])).reason_code == "compute_stopped"
     assert talk.ended == (Stage.ENDED, Outcome.FAILED, ReasonCode.COMPUTE_STOPPED)
     assert detail in talk.answers()[-1]
+
+
+LOCKED = """
+import os, signal, subprocess, sys, threading
+from bot.bench import halt
+halt.LAST_WORDS_S = float(sys.argv[1])
+with halt.halting():
+    print(subprocess.Popen(["sleep", "67"]).pid, flush=True)
+    lock = threading.Lock()
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        lock.acquire()
+        lock.acquire(timeout=float(sys.argv[2]))
+print("left by itself")
+"""
+
+
+def locked(last_words_s: float, held_s: float) -> tuple[int, list[str], float]:
+    started = time.monotonic()
+    words = [sys.executable, "-c", LOCKED, str(last_words_s), str(held_s)]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    return ended.returncode, ended.stdout.split("\n"), time.monotonic() - started
+
+
+def runs(pid: int) -> bool:
+    """Not who is dead and waits to be buried: such a one has no command line."""
+    try:
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    except OSError:
+        return False
+
+
+def test_who_cannot_get_out_is_put_out_with_what_he_started() -> None:
+    code, (child, *said), took = locked(0.5, 60)
+    assert code == PUT_OUT and took < SECONDS
+    assert said == [""]
+    assert not runs(int(child))
+
+
+def test_who_gets_out_in_time_is_left_to_his_own_words() -> None:
+    code, (_, *said), _ = locked(20, 0.5)
+    assert code == 1 and said == [""]  # Halted goes on up, and python says so
 
 
 def test_afterwards_the_signals_mean_what_they_meant() -> None:
