@@ -95,7 +95,7 @@ $(VENV)/.ready: pyproject.toml $(PINS)
 	@echo "installing triton, numpy and the tools"
 	@$(PIP) -r "$(HEAVY)" -r constraints/test.txt
 	@$(PIP) --no-deps --no-build-isolation --editable .
-	@$(VENV)/bin/python -W ignore -c "import torch, triton.backends.nvidia.compiler, triton.backends.amd.compiler, triton.runtime.interpreter, matplotlib.figure, pandas, github, libcst"
+	@$(ALONE) $(VENV)/bin/python -W ignore -c "import torch.fx.experimental.symbolic_shapes, triton.backends.nvidia.compiler, triton.backends.amd.compiler, triton.runtime.interpreter, triton.language.extra.cuda.libdevice, triton.experimental.gluon.nvidia.hopper, matplotlib.figure, pandas, github, libcst.matchers"
 	@touch $@
 
 lock:

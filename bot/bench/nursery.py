@@ -27,6 +27,8 @@ from bot.bench.suitcase import command, environment, pack
 from bot.errors import OperatorError
 
 START_SECONDS = 60.0
+ROOMS = ("", ".interpreting")
+"""What follows the name of the door: who has Triton as its interpreter is a process of its own."""
 GONE = -9
 """What is said of a worker whose keeper was killed: by whom else."""
 
@@ -57,29 +59,29 @@ class Nursery:
             start_new_session=True,
         )
         until = time.monotonic() + START_SECONDS
-        while not Path(door + ".open").exists():
+        while not all(Path(door + room + ".open").exists() for room in ROOMS):
             if self._process.poll() is not None or time.monotonic() > until:
                 self.close()
                 raise OperatorError("no worker can be started here", hint="run `kernelwright doctor` on this machine")
             time.sleep(0.02)
 
-    def _connect(self) -> socket.socket:
+    def _connect(self, room: str) -> socket.socket:
         with self._turn:
             self._busy += 1
             if self._process is None or self._process.poll() is not None:
                 self.close()
                 self._start()
             try:
-                return self._knock()
+                return self._knock(room)
             except OSError:  # ended since we looked
                 self.close()
                 self._start()
-                return self._knock()
+                return self._knock(room)
 
-    def _knock(self) -> socket.socket:
+    def _knock(self, room: str) -> socket.socket:
         channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            channel.connect(str(self._folder / "door"))
+            channel.connect(str(self._folder / f"door{room}"))
         except OSError:
             channel.close()
             raise
@@ -112,7 +114,8 @@ class Nursery:
             "environment": dict(environment),
             "directory": str(directory),
         }
-        with self._connect() as channel, os.fdopen(reading, "rb", buffering=0) as output:
+        room = ROOMS[environment.get("TRITON_INTERPRET") == "1"]
+        with self._connect(room) as channel, os.fdopen(reading, "rb", buffering=0) as output:
             try:
                 socket.send_fds(channel, [json.dumps(order).encode()], [writing])
             finally:

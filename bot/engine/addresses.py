@@ -10,6 +10,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import kernels, source
+from bot.engine.finding import findall
 
 Product = tuple[str, ...]
 """The factors of one term, sorted, without casts."""
@@ -30,13 +31,13 @@ class Names:
 
 
 def _binds(kernel: cst.FunctionDef) -> Iterator[tuple[str, cst.BaseExpression | None]]:
-    for found in m.findall(kernel, m.Assign() | m.AnnAssign() | m.AugAssign() | m.For() | m.NamedExpr()):
+    for found in findall(kernel, m.Assign() | m.AnnAssign() | m.AugAssign() | m.For() | m.NamedExpr()):
         if isinstance(found, cst.Assign) and len(found.targets) == 1 and isinstance(found.targets[0].target, cst.Name):
             yield found.targets[0].target.value, found.value
             continue
         targets = [t.target for t in found.targets] if isinstance(found, cst.Assign) else [found.target]
         for target in targets:
-            yield from ((str(name.value), None) for name in m.findall(target, m.Name()) if isinstance(name, cst.Name))
+            yield from ((str(name.value), None) for name in findall(target, m.Name()) if isinstance(name, cst.Name))
 
 
 def _moves(kernel: cst.FunctionDef) -> dict[str, cst.BaseExpression]:

@@ -9,6 +9,7 @@ import libcst.matchers as m
 
 from bot.engine import addresses, kernels, runs, source
 from bot.engine.addresses import Names, Product
+from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
 
 PROGRAMS = ("tl.program_id(0)", "tl.program_id(1)", "tl.program_id(2)")
@@ -59,18 +60,18 @@ def _only_stored(kernel: cst.FunctionDef, pointers: frozenset[str]) -> list[Stor
         raise NotUnderstood("the pointer is not used")
     for call in kernels.calls(kernel):
         read = sum(source.loads(arg, p) for arg in call.args for p in pointers)
-        typed = sum(len(m.findall(arg, types)) for arg in call.args)
+        typed = sum(len(findall(arg, types)) for arg in call.args)
         if kernels.called_name(call) != "store" and read > typed:
             raise NotUnderstood(f"{kernels.called_name(call)} gets the pointer")
     everything = _stores(kernel.body, (), ())
     mine = [s for s in everything if s.call.args and any(source.loads(s.call.args[0], p) for p in pointers)]
     addressed = sum(source.loads(stored.call.args[0], p) for stored in mine for p in pointers)
     making = 0
-    for found in m.findall(kernel, m.Assign() | m.AugAssign()):
+    for found in findall(kernel, m.Assign() | m.AugAssign()):
         making += sum(source.loads(found.value, p) for p in pointers)
         if isinstance(found, cst.AugAssign) and m.matches(found.target, m.OneOf(*(m.Name(p) for p in pointers))):
             making += 1
-    if addressed + len(m.findall(kernel, types)) + making != sum(source.loads(kernel, p) for p in pointers):
+    if addressed + len(findall(kernel, types)) + making != sum(source.loads(kernel, p) for p in pointers):
         raise NotUnderstood("the pointer serves for more than stores")
     if not mine:
         raise NotUnderstood("nothing is stored there")
@@ -92,7 +93,7 @@ class _Proof:
         return source.code(runs.given(self.site, self.kernel, parameter))
 
     def check(self) -> None:
-        if m.findall(self.kernel, m.Return() | m.While() | m.Break() | m.Continue()):
+        if findall(self.kernel, m.Return() | m.While() | m.Break() | m.Continue()):
             raise NotUnderstood("a program may end early")
         pointers = addresses.derived(self.output.pointer, self.names)
         whole = [stored for stored in _only_stored(self.kernel, pointers) if self._is_whole(stored)]
@@ -117,7 +118,7 @@ class _Proof:
         return tuple(found)
 
     def _constant(self, test: cst.BaseExpression) -> bool:
-        used = {name.value for name in m.findall(test, m.Name()) if isinstance(name, cst.Name)}
+        used = {name.value for name in findall(test, m.Name()) if isinstance(name, cst.Name)}
         return not used & (set(source.parameters(self.kernel)) - self.constants) and not kernels.calls(test)
 
     def _same_condition(self, said: set[tuple[tuple[str, bool], ...]]) -> bool:

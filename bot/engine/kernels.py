@@ -6,6 +6,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import source
+from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
 
 LANGUAGE = ("tl", "triton.language")
@@ -99,7 +100,7 @@ def helpers_are_elementwise(function: cst.FunctionDef, module: cst.Module, seen:
 
 
 def has_loop(function: cst.FunctionDef) -> bool:
-    return bool(m.findall(function, m.For() | m.While()))
+    return bool(findall(function, m.For() | m.While()))
 
 
 def integer(node: cst.BaseExpression | None) -> int | None:
@@ -129,7 +130,7 @@ def with_constant(kernel: cst.FunctionDef, name: str) -> cst.FunctionDef:
     """A new constant as the last one, with a default of 1: whoever else launches the kernel need not know of it."""
     parameters = list(kernel.params.params)
     old = parameters[-1]
-    if len(parameters) < 2 or m.findall(old, m.Comment()):
+    if len(parameters) < 2 or findall(old, m.Comment()):
         raise NotUnderstood("a comment would come to stand behind the new parameter")
     parameters[-1] = old.with_changes(comma=plain_comma(parameters[-2].comma))
     parameters.append(

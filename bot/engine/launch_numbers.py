@@ -12,6 +12,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import source
+from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
 
 WARPS, STAGES = "num_warps", "num_stages"
@@ -35,7 +36,7 @@ class Numbers:
 def _shared_with_others(module: cst.Module, site: LaunchSite, name: str) -> bool:
     """Whether another kernel's launch in the same function reads the variable."""
     mine = m.Call(func=m.Subscript(value=m.Name(site.kernel)))
-    calls = [call for call in m.findall(site.function, source.LAUNCH) if not m.matches(call, mine)]
+    calls = [call for call in findall(site.function, source.LAUNCH) if not m.matches(call, mine)]
     return any(source.loads(call, name) for call in calls)
 
 
@@ -67,7 +68,7 @@ def _set_argument(site: LaunchSite, name: str, text: str, why: str) -> cst.Funct
 def _number(site: LaunchSite, name: str, text: str, why: str) -> cst.FunctionDef:
     """num_warps or num_stages of one launch."""
     given = site.argument(name)
-    once = len(m.findall(site.function, m.Call(func=m.Subscript(value=m.Name(site.kernel))))) == 1
+    once = len(findall(site.function, m.Call(func=m.Subscript(value=m.Name(site.kernel))))) == 1
     if once and isinstance(given, cst.Name) and source.loads(site.function, given.value) == 1:
         changed = _set_variable(site, given.value, text, why)
         if changed is not None:

@@ -13,6 +13,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import kernels, source
+from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
 
 REDUCTIONS = ("sum", "max", "min")
@@ -245,7 +246,7 @@ def _setup(kernel: cst.FunctionDef, steps: list[Step]) -> tuple[str, str, str, s
 
 def row_of(kernel: cst.FunctionDef) -> Row:
     """Raises NotUnderstood unless the kernel takes one row, straight through."""
-    if kernels.program_axes(kernel) != [0] or m.findall(kernel, m.Call(func=m.Attribute(attr=m.Name("num_programs")))):
+    if kernels.program_axes(kernel) != [0] or findall(kernel, m.Call(func=m.Attribute(attr=m.Name("num_programs")))):
         raise NotUnderstood("it is not one program a row")
     known = {*kernels.ELEMENTWISE, *REDUCTIONS, "float"}
     strange = [call for call in kernels.calls(kernel) if kernels.called_name(call) not in known]

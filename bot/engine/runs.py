@@ -14,6 +14,7 @@ import libcst.matchers as m
 
 from bot.engine import addresses, kernels, source
 from bot.engine.addresses import Names
+from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
 
 PROGRAM = "tl.program_id(0)"
@@ -181,7 +182,7 @@ def rows_loaded(kernel: cst.FunctionDef, run: Run) -> tuple[str, ...]:
     called = {kernels.called_name(call) for call in kernels.calls(run.loop)}
     if any(name.startswith("atomic") or name in ("debug_barrier", "dot") for name in called):
         raise NotUnderstood("the rows are not independent of each other")
-    if m.findall(run.loop.body, m.For() | m.While() | m.Return() | m.Break() | m.Continue()):
+    if findall(run.loop.body, m.For() | m.While() | m.Return() | m.Break() | m.Continue()):
         raise NotUnderstood("the loop holds another, or ends early")
     blocks = [source.code(call) for call in kernels.calls(kernel, "arange")]
     found = []

@@ -14,6 +14,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import kernels, source
+from bot.engine.finding import findall
 from bot.engine.runs import Run
 from bot.engine.source import NotUnderstood
 
@@ -61,7 +62,7 @@ def _lines(body: cst.BaseSuite) -> Iterator[tuple[cst.BaseSmallStatement, tuple[
 
 
 def names(node: cst.CSTNode) -> set[str]:
-    return {found.value for found in m.findall(node, m.Name()) if isinstance(found, cst.Name)}
+    return {found.value for found in findall(node, m.Name()) if isinstance(found, cst.Name)}
 
 
 def _target(small: cst.BaseSmallStatement) -> str:

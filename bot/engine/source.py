@@ -10,6 +10,8 @@ from typing import Any
 import libcst as cst
 import libcst.matchers as m
 
+from bot.engine.finding import findall
+
 OURS = "(estimated for "
 """Part of every comment that carries an estimate: a later rule for the same launch takes its place."""
 
@@ -78,7 +80,7 @@ LAUNCH = m.Call(func=m.Subscript(value=m.Name(), slice=[m.SubscriptElement(slice
 def _launches_in(statement: cst.BaseStatement, wanted: m.Call) -> Iterator[cst.Call]:
     """Launches in a statement and in the branches and `with` blocks it holds; loops and functions are left out."""
     if isinstance(statement, cst.SimpleStatementLine):
-        yield from (cst.ensure_type(call, cst.Call) for call in m.findall(statement, LAUNCH & wanted))
+        yield from (cst.ensure_type(call, cst.Call) for call in findall(statement, LAUNCH & wanted))
     elif isinstance(statement, cst.With | cst.If | cst.Else):
         for inner in statement.body.body:
             if isinstance(inner, cst.BaseStatement):
@@ -87,6 +89,7 @@ def _launches_in(statement: cst.BaseStatement, wanted: m.Call) -> Iterator[cst.C
             yield from _launches_in(statement.orelse, wanted)
 
 
+@lru_cache(maxsize=64)
 def sites(module: cst.Module, kernel: str) -> tuple[LaunchSite, ...]:
     """Every launch of a kernel, or none at all when one of them is somewhere that is not looked into."""
     wanted = m.Call(func=m.Subscript(value=m.Name(kernel)))
@@ -96,7 +99,7 @@ def sites(module: cst.Module, kernel: str) -> tuple[LaunchSite, ...]:
         for position, statement in enumerate(statements(function))
         for call in _launches_in(statement, wanted)
     ]
-    if len(found) != len(m.findall(module, wanted)):
+    if len(found) != len(findall(module, wanted)):
         raise NotUnderstood(f"{kernel} is launched inside of a loop")
     return tuple(found)
 
@@ -162,8 +165,8 @@ def last_binding(site: LaunchSite, name: str) -> int | None:
 
 
 def _bound_inside(statement: cst.CSTNode) -> Iterator[str]:
-    for target in m.findall(statement, m.AssignTarget()):
-        yield from (found.value for found in m.findall(target, m.Name()) if isinstance(found, cst.Name))
+    for target in findall(statement, m.AssignTarget()):
+        yield from (found.value for found in findall(target, m.Name()) if isinstance(found, cst.Name))
 
 
 def code(node: cst.CSTNode) -> str:
@@ -241,8 +244,8 @@ def with_argument(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.C
 def line_of(site: LaunchSite) -> cst.SimpleStatementLine:
     """The line that holds a launch, in whatever branch it stands."""
     statement = statements(site.function)[site.position]
-    for found in (statement, *m.findall(statement, m.SimpleStatementLine())):
-        if isinstance(found, cst.SimpleStatementLine) and any(c is site.call for c in m.findall(found, m.Call())):
+    for found in (statement, *findall(statement, m.SimpleStatementLine())):
+        if isinstance(found, cst.SimpleStatementLine) and any(c is site.call for c in findall(found, m.Call())):
             return found
     raise NotUnderstood("a launch is not part of a line")
 

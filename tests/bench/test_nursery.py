@@ -15,7 +15,7 @@ from bot.bench.cell import Cells
 from bot.bench.census import household
 from bot.bench.interpreter import look_at
 from bot.bench.launcher import Limits
-from bot.bench.nursery import Nursery
+from bot.bench.nursery import ROOMS, Nursery
 from bot.bench.sandbox import LIMITS_ONLY, Sandbox
 from bot.model.measurement import Fault
 from bot.worker.contract import CheckAnswer
@@ -32,11 +32,12 @@ if os.fork() == 0:
 os.wait()
 """
 KILLS_ITS_KEEPER = "import os, time\nos.kill(os.getppid(), 9)\ntime.sleep(60)"
-KILLS_THE_NURSERY = """
+KILLS_ABOVE = """
 import os
-keeper = os.getppid()
-nursery = int(open(f"/proc/{keeper}/stat").read().rpartition(")")[2].split()[1])
-os.kill(nursery, 9)
+above = os.getppid()
+for _ in range(%d):
+    above = int(open(f"/proc/{above}/stat").read().rpartition(")")[2].split()[1])
+os.kill(above, 9)
 """
 
 
@@ -66,7 +67,7 @@ def children(nursery: Nursery) -> int:
     """Processes below the nursery; one that was harmed is gone with all of them."""
     if nursery._process is None:
         return 0
-    return len(household(nursery._process.pid).pids) - 1
+    return len(household(nursery._process.pid).pids) - len(ROOMS)
 
 
 def nobody_left(nursery: Nursery) -> bool:
@@ -126,8 +127,9 @@ def test_a_worker_has_an_environment_of_its_own(cells: Cells, tmp_path: Path, mo
     assert held(cells, code, tmp_path) == CheckAnswer(())
 
 
-def test_a_nursery_that_was_killed_is_started_again(nursery: Nursery, cells: Cells, tmp_path: Path) -> None:
-    held(cells, KILLS_THE_NURSERY, tmp_path / "a")
+@pytest.mark.parametrize("above", [1, 2], ids=["its room", "all of it"])
+def test_a_nursery_that_was_killed_is_started_again(cells: Cells, tmp_path: Path, above: int) -> None:
+    held(cells, KILLS_ABOVE % above, tmp_path / "a")
     assert held(cells, "", tmp_path / "b") == CheckAnswer(())
 
 

@@ -9,6 +9,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import kernels, source
+from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, each_kernel
 
@@ -17,13 +18,13 @@ HINT = "eviction_policy"
 
 def _moving_pointers(kernel: cst.FunctionDef) -> frozenset[str]:
     """Pointers that are set to this program's row by `+=`."""
-    moved = m.findall(kernel, m.AugAssign(target=m.Name(), operator=m.AddAssign()))
+    moved = findall(kernel, m.AugAssign(target=m.Name(), operator=m.AddAssign()))
     targets = [cst.ensure_type(found, cst.AugAssign).target for found in moved]
     return frozenset(target.value for target in targets if isinstance(target, cst.Name))
 
 
 def _columns(kernel: cst.FunctionDef) -> str:
-    for found in m.findall(kernel, m.SimpleStatementLine()):
+    for found in findall(kernel, m.SimpleStatementLine()):
         names = source.targets(found)
         if len(names) == 1 and kernels.calls(found, "arange"):
             return names[0]
@@ -32,7 +33,7 @@ def _columns(kernel: cst.FunctionDef) -> str:
 
 def _is_row(call: cst.Call, moving: frozenset[str]) -> bool:
     address = call.args[0]
-    by_stride = bool(m.findall(address, m.BinaryOperation(operator=m.Multiply())))
+    by_stride = bool(findall(address, m.BinaryOperation(operator=m.Multiply())))
     return by_stride or any(source.loads(address, name) for name in moving)
 
 

@@ -16,6 +16,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import coverage, kernels, runs, source
+from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite
 
@@ -69,7 +70,7 @@ def _shape_of(site: LaunchSite, tensor: str) -> tuple[str, ...]:
     shape = m.Assign(value=m.Attribute(value=m.Name(tensor), attr=m.Name("shape")))
     for at in range(site.position - 1, -1, -1):
         names = source.targets(body[at])
-        if names and m.findall(body[at], shape) and not source.is_plain(body[at], names[0]):
+        if names and findall(body[at], shape) and not source.is_plain(body[at], names[0]):
             return names
         if tensor in names:
             break
@@ -88,17 +89,17 @@ def _untouched_before(site: LaunchSite, filled: Filled) -> None:
     ):
         raise NotUnderstood(f"{filled.name} is not made once, for a launch that always happens")
     for statement in body[: site.position]:
-        if statement is not filled.statement and m.findall(statement, m.Name(filled.name)):
+        if statement is not filled.statement and findall(statement, m.Name(filled.name)):
             raise NotUnderstood(f"{filled.name} is used before the launch")
-        if m.findall(statement, m.Return()):
+        if findall(statement, m.Return()):
             raise NotUnderstood("the function may return before the launch")
 
 
 def _pointer(site: LaunchSite, kernel: cst.FunctionDef, name: str) -> str:
     """The parameter that gets the tensor. Its strides may be asked for beside it, and nothing else."""
     handed = [p for p in source.parameters(kernel) if m.matches(_given(site, kernel, p), m.Name(name))]
-    strides = len(m.findall(site.call, m.Call(func=m.Attribute(value=m.Name(name), attr=m.Name("stride")))))
-    conditions = len(m.findall(site.call, m.Comparison(left=m.Name(name))))
+    strides = len(findall(site.call, m.Call(func=m.Attribute(value=m.Name(name), attr=m.Name("stride")))))
+    conditions = len(findall(site.call, m.Comparison(left=m.Name(name))))
     if len(handed) != 1 or source.loads(site.call, name) != 1 + strides + conditions:
         raise NotUnderstood(f"{name} is not handed over once")
     return handed[0]
@@ -150,7 +151,7 @@ def _sites(module: cst.Module) -> list[LaunchSite]:
             launches = source.sites(module, str(kernel.name.value))
         except NotUnderstood:
             continue
-        found += [site for site in launches if len(m.findall(site.function, source.LAUNCH)) == 1]
+        found += [site for site in launches if len(findall(site.function, source.LAUNCH)) == 1]
     return found
 
 

@@ -13,6 +13,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import kernels, source
+from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite
 
@@ -36,14 +37,14 @@ ASKED = m.Call(
 
 def _counts(function: cst.FunctionDef) -> list[cst.BaseExpression]:
     """Expressions for the number of multiprocessors."""
-    return [found for found in m.findall(function, PROPERTY | ASKED) if isinstance(found, cst.BaseExpression)]
+    return [found for found in findall(function, PROPERTY | ASKED) if isinstance(found, cst.BaseExpression)]
 
 
 def _launched(function: cst.FunctionDef, module: cst.Module) -> list[cst.FunctionDef]:
     """The kernels that a function launches."""
     names = [
         cst.ensure_type(cst.ensure_type(call, cst.Call).func, cst.Subscript).value
-        for call in m.findall(function, source.LAUNCH)
+        for call in findall(function, source.LAUNCH)
     ]
     found = [source.kernel_named(module, name.value) for name in names if isinstance(name, cst.Name)]
     return [kernel for kernel in found if kernel is not None]
@@ -51,7 +52,7 @@ def _launched(function: cst.FunctionDef, module: cst.Module) -> list[cst.Functio
 
 def _multiplied(function: cst.FunctionDef, count: cst.BaseExpression) -> tuple[cst.BaseExpression, int]:
     """The expression with the factor it already has."""
-    for found in m.findall(function, m.BinaryOperation(left=m.Integer(), operator=m.Multiply())):
+    for found in findall(function, m.BinaryOperation(left=m.Integer(), operator=m.Multiply())):
         product = cst.ensure_type(found, cst.BinaryOperation)
         if product.right is count:
             return product, kernels.integer(product.left) or 1
@@ -59,7 +60,7 @@ def _multiplied(function: cst.FunctionDef, count: cst.BaseExpression) -> tuple[c
 
 
 def _statement_of(function: cst.FunctionDef, node: cst.CSTNode) -> cst.SimpleStatementLine:
-    for found in m.findall(function, m.SimpleStatementLine()):
+    for found in findall(function, m.SimpleStatementLine()):
         if any(inner is node for inner in _descendants(found)):
             return cst.ensure_type(found, cst.SimpleStatementLine)
     raise NotUnderstood("the number of multiprocessors is not part of a statement")

@@ -19,6 +19,7 @@ import libcst.matchers as m
 
 from bot.engine import addresses, kernels, runs, source
 from bot.engine.addresses import Names
+from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, each_kernel
 
@@ -106,7 +107,7 @@ def _additions(kernel: cst.FunctionDef) -> list[Added]:
     for one in found:
         if source.loads(kernel, one.pointer) != 1 or one.pointer not in source.parameters(kernel):
             raise NotUnderstood(f"{one.pointer} serves for more than one addition")
-        if one.stride in {n.value for n in m.findall(kernel, m.Name()) if isinstance(n, cst.Name)}:
+        if one.stride in {n.value for n in findall(kernel, m.Name()) if isinstance(n, cst.Name)}:
             raise NotUnderstood(f"{one.stride} is taken")
     return found
 
@@ -130,7 +131,7 @@ def _vector(site: LaunchSite, kernel: cst.FunctionDef, pointer: str) -> Vector:
     zeros = m.Call(func=m.Attribute(value=m.Name("torch"), attr=m.Name("zeros")))
     if not isinstance(call, cst.Call) or not m.matches(call, zeros):
         raise NotUnderstood(f"{name} is not made of zeros")
-    if any(m.findall(between, m.Name(name)) for between in body[at + 1 : site.position]):
+    if any(findall(between, m.Name(name)) for between in body[at + 1 : site.position]):
         raise NotUnderstood(f"{name} is looked at before the launch")
     sizes, dtype = [arg for arg in call.args if arg.keyword is None], kernels.argument(call, 9, "dtype")
     size = sizes[0].value if len(sizes) == 1 else cst.Ellipsis()
@@ -176,7 +177,7 @@ def _unread(kernel: cst.FunctionDef, found: list[Added]) -> str:
 def _parameters(kernel: cst.FunctionDef, found: list[Added], unread: str) -> cst.FunctionDef:
     parameters = list(kernel.params.params)
     last = parameters[-1]
-    if last.default is not None or m.findall(last, m.Comment()) or len(parameters) < 2:
+    if last.default is not None or findall(last, m.Comment()) or len(parameters) < 2:
         raise NotUnderstood("the strides cannot come last")
     between = kernels.plain_comma(parameters[-2].comma)
     kept = [p for p in parameters if p.name.value != unread]
@@ -209,7 +210,7 @@ def _idle(site: LaunchSite, unread: str) -> cst.SimpleStatementLine | None:
     if at is None or not isinstance(given, cst.Name) or source.loads(site.function, given.value) != 1:
         return None
     line = source.statements(site.function)[at]
-    plain = source.is_plain(line, given.value) and not kernels.calls(line) and not m.findall(line, m.Comment())
+    plain = source.is_plain(line, given.value) and not kernels.calls(line) and not findall(line, m.Comment())
     return cst.ensure_type(line, cst.SimpleStatementLine) if plain else None
 
 

@@ -19,6 +19,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import kernels, source
+from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.transforms import scale_in_kernel
 from bot.engine.transforms.rewrite import Rewrite, each_kernel
@@ -53,10 +54,10 @@ def _ending(function: cst.FunctionDef) -> Ending:
 
 def _store(kernel: cst.FunctionDef, pointer: str) -> tuple[cst.SimpleStatementLine, str]:
     """The one line that stores through a pointer, and the variable that it stores."""
-    lines = [cst.ensure_type(found, cst.SimpleStatementLine) for found in m.findall(kernel, STORE)]
+    lines = [cst.ensure_type(found, cst.SimpleStatementLine) for found in findall(kernel, STORE)]
     mine = [line for line in lines if source.loads(line, pointer)]
-    moved = m.findall(kernel, m.AugAssign(target=m.Name(pointer), operator=m.AddAssign()))
-    if len(mine) != 1 or source.loads(kernel, pointer) != 1 + len(moved) or m.findall(kernel, m.Return()):
+    moved = findall(kernel, m.AugAssign(target=m.Name(pointer), operator=m.AddAssign()))
+    if len(mine) != 1 or source.loads(kernel, pointer) != 1 + len(moved) or findall(kernel, m.Return()):
         raise NotUnderstood("the gradient is not stored in one place")
     call = cst.ensure_type(cst.ensure_type(mine[0].body[0], cst.Expr).value, cst.Call)
     value = kernels.argument(call, 1, "value")
@@ -96,7 +97,7 @@ def _host(site: LaunchSite, ending: Ending) -> list[tuple[cst.CSTNode, list[cst.
     body = source.statements(site.function)
     if not isinstance(body[site.position], cst.SimpleStatementLine) or source.loads(site.function, VARIABLE):
         raise NotUnderstood("the launch may not happen, or a name is taken")
-    if any(m.findall(line, m.Name(ending.gradient)) for line in body[site.position + 1 : -2]):
+    if any(findall(line, m.Name(ending.gradient)) for line in body[site.position + 1 : -2]):
         raise NotUnderstood("the gradient is looked at before it is multiplied")
     factor = ending.factor
     alone = f"{VARIABLE} = {factor}.dim() == 0 and {factor}.device == {ending.gradient}.device"
@@ -137,7 +138,7 @@ def _divided(
     if not isinstance(given, cst.Name) or source.loads(assign.value, given.value) != 1:
         return []
     quotient = m.BinaryOperation(left=m.Name(name), operator=m.Divide())
-    lines = [cst.ensure_type(one, cst.SimpleStatementLine) for one in m.findall(division, m.SimpleStatementLine())]
+    lines = [cst.ensure_type(one, cst.SimpleStatementLine) for one in findall(division, m.SimpleStatementLine())]
     dividing = [one for one in lines if not m.matches(one, m.SimpleStatementLine(body=[m.Pass()]))]
     plain = [
         cst.ensure_type(one.body[0], cst.Assign)
@@ -145,7 +146,7 @@ def _divided(
         if source.is_plain(one, name) and m.matches(cst.ensure_type(one.body[0], cst.Assign).value, quotient)
     ]
     number = given.value
-    read = m.findall(division, m.Name(name) | m.Name(number))
+    read = findall(division, m.Name(name) | m.Name(number))
     if not plain or len(plain) != len(dividing) or len(read) != 2 * len(plain):
         return []
 
@@ -166,7 +167,7 @@ def _fold(module: cst.Module, name: str) -> cst.Module:
     kernel = source.kernel_named(module, name)
     assert kernel is not None
     found = source.sites(module, name)
-    if len(found) != 1 or len(m.findall(found[0].function, source.LAUNCH)) != 1:
+    if len(found) != 1 or len(findall(found[0].function, source.LAUNCH)) != 1:
         raise NotUnderstood(f"{name} is launched {len(found)} times, or not alone")
     (site,) = found
     ending = _ending(site.function)
@@ -174,9 +175,7 @@ def _fold(module: cst.Module, name: str) -> cst.Module:
     for parameter in source.parameters(kernel):
         given = kernels.argument(site.call, source.parameters(kernel).index(parameter), parameter)
         pointers += [parameter] if m.matches(given, m.Name(ending.gradient)) else []
-    if len(pointers) != 1 or PARAMETER in {
-        str(n.value) for n in m.findall(kernel, m.Name()) if isinstance(n, cst.Name)
-    }:
+    if len(pointers) != 1 or PARAMETER in {str(n.value) for n in findall(kernel, m.Name()) if isinstance(n, cst.Name)}:
         raise NotUnderstood("the gradient is not handed over once")
     changes = [(kernel, [_scaled(kernel, pointers[0])]), *_host(site, ending)]
     return source.spliced(module, [*changes, *_divided(module, site.function, ending.factor)])

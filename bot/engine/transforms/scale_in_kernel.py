@@ -16,6 +16,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import source
+from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite
 
@@ -55,12 +56,12 @@ def factor_of(function: cst.FunctionDef) -> str:
     """What the shortcut compares with one."""
     names = {
         cst.ensure_type(cst.ensure_type(call, cst.Call).args[0].value, cst.Name).value
-        for call in m.findall(function, SHORTCUT)
+        for call in findall(function, SHORTCUT)
     }
     if len(names) != 1:
         raise NotUnderstood("no number is compared with one")
     (name,) = names
-    if any(name in source.targets(line) for line in m.findall(function, m.SimpleStatementLine())):
+    if any(name in source.targets(line) for line in findall(function, m.SimpleStatementLine())):
         raise NotUnderstood("the number is another one in the end")
     return str(name)
 
@@ -68,7 +69,7 @@ def factor_of(function: cst.FunctionDef) -> str:
 def returned(function: cst.FunctionDef) -> tuple[cst.SimpleStatementLine, cst.BinaryOperation, cst.BaseExpression]:
     """`return gradient * factor`, in either order: the line, the product and the gradient."""
     factor = factor_of(function)
-    for line in m.findall(function, m.SimpleStatementLine(body=[m.Return(value=PRODUCT)])):
+    for line in findall(function, m.SimpleStatementLine(body=[m.Return(value=PRODUCT)])):
         line = cst.ensure_type(line, cst.SimpleStatementLine)
         product = cst.ensure_type(cst.ensure_type(line.body[0], cst.Return).value, cst.BinaryOperation)
         sides = (product.left, product.right)
@@ -79,7 +80,7 @@ def returned(function: cst.FunctionDef) -> tuple[cst.SimpleStatementLine, cst.Bi
 
 
 def _taken(module: cst.Module) -> bool:
-    return any(m.findall(module, m.Name(name)) for name in NAMES)
+    return any(findall(module, m.Name(name)) for name in NAMES)
 
 
 def rewrite(text: str) -> Rewrite | None:

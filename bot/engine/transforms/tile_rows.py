@@ -16,6 +16,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import kernels, source
+from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, each_kernel
 
@@ -53,7 +54,7 @@ def _column_statement(kernel: cst.FunctionDef) -> tuple[str, cst.Call, str]:
 def _width(kernel: cst.FunctionDef, columns: str) -> str:
     """The bound of the one comparison that the columns are put to."""
     bounds = set()
-    for found in m.findall(kernel, m.Comparison()):
+    for found in findall(kernel, m.Comparison()):
         comparison = cst.ensure_type(found, cst.Comparison)
         if source.loads(comparison, columns) == 0:
             continue
@@ -75,7 +76,7 @@ def _columns_only_address(kernel: cst.FunctionDef, columns: str) -> bool:
     address |= m.BinaryOperation(operator=m.Add(), left=m.Name(columns))
     accesses = [*kernels.calls(kernel, "load"), *kernels.calls(kernel, "store")]
     whole = [call for call in accesses if call.args and m.matches(call.args[0].value, address)]
-    masks = m.findall(kernel, m.Comparison(left=m.Name(columns)))
+    masks = findall(kernel, m.Comparison(left=m.Name(columns)))
     return len(whole) + len(masks) == source.loads(kernel, columns)
 
 
@@ -90,7 +91,7 @@ def _mask_names(kernel: cst.FunctionDef, columns: str) -> frozenset[str]:
     found = set()
     for statement in source.statements(kernel):
         names = source.targets(statement)
-        if len(names) == 1 and m.findall(statement, m.Comparison(left=m.Name(columns))):
+        if len(names) == 1 and findall(statement, m.Comparison(left=m.Name(columns))):
             found.add(names[0])
     return frozenset(found)
 
@@ -116,7 +117,7 @@ def _shape(kernel: cst.FunctionDef, module: cst.Module) -> Shape:
     columns, arange, block = _column_statement(kernel)
     if kernels.program_axes(kernel) != [0] or len(kernels.calls(kernel, "arange")) != 1:
         raise NotUnderstood("it is not one program a row")
-    if kernels.has_loop(kernel) or m.findall(kernel, m.Return()) or m.findall(kernel, m.Call(m.Name("num_programs"))):
+    if kernels.has_loop(kernel) or findall(kernel, m.Return()) or findall(kernel, m.Call(m.Name("num_programs"))):
         raise NotUnderstood("it loops or returns early")
     if not kernels.helpers_are_elementwise(kernel, module):
         raise NotUnderstood("it calls what may look at other elements")
@@ -148,7 +149,7 @@ def _tiled_launch(module: cst.Module, site: LaunchSite, kernel: cst.FunctionDef,
     if not isinstance(given, cst.Name) or (warps is not None and not isinstance(warps, cst.Name | cst.Integer)):
         raise NotUnderstood("the launch does not take its numbers from variables")
     at = source.last_binding(site, given.value)
-    others = len(m.findall(site.function, source.LAUNCH)) - 1
+    others = len(findall(site.function, source.LAUNCH)) - 1
     if at is None or others:
         raise NotUnderstood("the block is not made for this launch alone")
     block = given.value

@@ -19,6 +19,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import kernels, rows, source
+from bot.engine.finding import findall
 from bot.engine.rows import Conditions, Row, Step
 from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, each_kernel
@@ -289,14 +290,14 @@ def _block_of(site: LaunchSite) -> str:
 
 
 def _bound(function: cst.FunctionDef) -> set[str]:
-    return {name for found in m.findall(function, m.SimpleStatementLine()) for name in source.targets(found)}
+    return {name for found in findall(function, m.SimpleStatementLine()) for name in source.targets(found)}
 
 
 def _with_walking(module: cst.Module, name: str) -> cst.Module:
     kernel = source.kernel_named(module, name)
     assert kernel is not None
     found = source.sites(module, name)
-    if len(found) != 1 or m.findall(found[0].function, m.Name("static_argnames")):
+    if len(found) != 1 or findall(found[0].function, m.Name("static_argnames")):
         raise NotUnderstood(f"{name} is launched {len(found)} times")
     (site,) = found
     twin = _walking(module, kernel)
