@@ -107,7 +107,6 @@ class Nursery:
         self, request: Path, answer: Path, *, environment: Mapping[str, str], directory: Path, limits: Limits
     ) -> Ended:
         started = time.monotonic()
-        reading, writing = os.pipe()
         order = {
             "request": str(request),
             "answer": str(answer),
@@ -115,17 +114,26 @@ class Nursery:
             "directory": str(directory),
         }
         room = ROOMS[environment.get("TRITON_INTERPRET") == "1"]
+        watch = self._try(order, room, limits, started)
+        if not watch.began:  # the door was that of a room that was ending: killed by the worker before this one
+            watch = self._try(order, room, limits, started)
+        return watch.ended
+
+    def _try(self, order: Mapping[str, object], room: str, limits: Limits, started: float) -> _Watch:
+        reading, writing = os.pipe()
         with self._connect(room) as channel, os.fdopen(reading, "rb", buffering=0) as output:
+            watch = _Watch(channel, output.fileno(), limits, started)
             try:
-                socket.send_fds(channel, [json.dumps(order).encode()], [writing])
+                try:
+                    socket.send_fds(channel, [json.dumps(order).encode()], [writing])
+                finally:
+                    os.close(writing)
+                watch.end()
+            except ConnectionError:
+                pass
             finally:
-                os.close(writing)
-            ended = Ended(GONE, "", 0.0, "")
-            try:
-                ended = _Watch(channel, output.fileno(), limits, started).end()
-            finally:
-                self._done(ended)
-            return ended
+                self._done(watch.ended)
+            return watch
 
 
 class _Watch:
@@ -135,6 +143,11 @@ class _Watch:
         self._channel, self._output, self._limits, self._started = channel, output, limits, started
         self._tail, self._said = Tail(), b""
         self._keeper = 0
+        self.ended = Ended(GONE, "", 0.0, "")
+
+    @property
+    def began(self) -> bool:
+        return bool(self._keeper)
 
     @property
     def _code(self) -> int | None:
@@ -144,7 +157,10 @@ class _Watch:
 
     def _hear(self) -> bool:
         """What the keeper says; false when it is gone."""
-        piece = self._channel.recv(256)
+        try:
+            piece = self._channel.recv(256)
+        except ConnectionResetError:
+            return False
         self._said += piece
         if not self._keeper and b"\n" in self._said:
             self._keeper = int(self._said.split()[0])
@@ -192,7 +208,7 @@ class _Watch:
             while self._tail.total < 2**24 and self._listen():
                 pass
 
-    def end(self) -> Ended:
+    def end(self) -> None:
         stopped: Stopped = ""
         try:
             stopped = self._watch()
@@ -203,7 +219,7 @@ class _Watch:
                     os.kill(self._keeper, 9)
             self._last_words()
         code = self._code if self._code is not None else GONE
-        return Ended(None if stopped else code, stopped, time.monotonic() - self._started, self._tail.text)
+        self.ended = Ended(None if stopped else code, stopped, time.monotonic() - self._started, self._tail.text)
 
 
 @lru_cache(maxsize=2)

@@ -28,7 +28,7 @@ from bot.worker.contract import (
 from bot.worker.device import PretendCuda, resize
 from bot.worker.footprint import Launch
 from bot.worker.interpreter import Books
-from bot.worker.observer import POISON, Observer
+from bot.worker.observer import POISON, Observer, Recycling
 from bot.worker.passes import NAMES, Materials, Outcome, backward, materials, run_pass
 
 PROCESSORS = 5
@@ -144,8 +144,7 @@ class _Bench:
         """The same tensors held other contents a moment ago, and what came of those is still held by somebody."""
         real = manners.disturb(stuff.tensors)
         outcome = self._pass(self._op, call, stuff, turn)
-        results = [*outcome.outputs, *(gradient for _, gradient in outcome.gradients)]
-        kept = manners.keep(results, list(stuff.tensors.values()))
+        kept = manners.keep(outcome.results, list(stuff.tensors.values()))
         manners.restore(stuff.tensors, real)
         return kept
 
@@ -164,14 +163,14 @@ class _Bench:
         self._books.clear()
         self._books.backwards = turn == 1
         stuff = materials(call, "cpu", blob)
+        if turn == 1:  # before the earlier pass: the very same objects come again with other contents
+            stuff = dataclasses.replace(stuff, arguments=manners.handed_on(stuff.arguments), keep_graph=True)
         earlier = self._earlier(call, stuff, turn) if turn == 1 else None
         real = manners.contents(stuff.tensors)
-        if turn == 1:
-            stuff = dataclasses.replace(stuff, arguments=manners.handed_on(stuff.arguments), keep_graph=True)
         self._books.clear()
         witness = manners.Witness(self._op)
         outcome = self._pass(witness, call, stuff, turn)
-        odd = manners.disguised([*outcome.outputs, *(gradient for _, gradient in outcome.gradients)])
+        odd = manners.disguised(outcome.results)
         odd += witness.rewritten() if call.direction != "forward" else []
         odd += earlier.rewritten() if earlier else []
         with torch._C.DisableTorchFunctionSubclass():  # bytes are read, no method of the variant's is called
@@ -183,7 +182,7 @@ class _Bench:
         if turn == 1 and call.direction != "forward":
             odd += self._again(call, stuff, outcome, real)
         odd += manners.switched(self._switches)
-        self._results = [*outcome.outputs, *(gradient for _, gradient in outcome.gradients)]
+        self._results = outcome.results
         return RunAnswer(name, tuple(tray.tensors), footprints, races, tuple(map(clip, odd)))
 
     def run(self, call: Call) -> CallAnswer:
@@ -201,13 +200,37 @@ class _Bench:
             return CallAnswer(call.id, tuple(runs), Refusal(kind, clip(detail)))
         return CallAnswer(call.id, tuple(runs))
 
+    def repeat(self, call: Call) -> list[str]:
+        """What comes of asking the same thing many times."""
+        blob = read_bytes(self._inputs / call.blob, MAX_BLOB)
+        self._results = []
+
+        def afresh(number: int) -> tuple[list[Any], list[torch.Tensor]]:
+            stuff = materials(call, "cpu", blob)
+            manners.turned(stuff.tensors, number)
+            return self._pass(self._op, call, stuff, 0).results, list(stuff.tensors.values())
+
+        right, _ = afresh(0)
+        same = materials(call, "cpu", blob)
+        given_back: list[torch.Tensor] = []
+
+        def again() -> list[Any]:
+            observer = Recycling(POISON[0], given_back[:])
+            self._books.around = observer.look_away
+            results = run_pass(self._op, call, same, "cpu", observer, self._books.launches.clear).results
+            given_back[:] = observer.handed_out
+            return results
+
+        return manners.stale(right, again, same.tensors) + manners.often(afresh)
+
 
 def check(
     op: Any, books: Books, request: CheckRequest, inputs: Path, outputs: Path, switches: dict[str, Any]
 ) -> CheckAnswer:
     """`switches` as they were before the op was imported."""
     bench = _Bench(op, books, inputs, outputs, switches)
-    return CheckAnswer(tuple(_on_its_chip(bench, call) for call in request.calls))
+    answers = [_on_its_chip(bench, call) for call in request.calls]
+    return CheckAnswer(manners.asked_often(request.calls, answers, bench.repeat))
 
 
 def _rows(call: Call) -> int:

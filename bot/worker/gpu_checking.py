@@ -74,7 +74,7 @@ class _Turn:
         """The same tensors held other contents a moment ago, and what came of those is still held by somebody."""
         real = manners.disturb(self._stuff.tensors)
         outcome = self._pass(self._op)
-        kept = manners.keep(_results(outcome), list(self._stuff.tensors.values()))
+        kept = manners.keep(outcome.results, list(self._stuff.tensors.values()))
         manners.restore(self._stuff.tensors, real)
         return kept
 
@@ -92,14 +92,14 @@ class _Turn:
 
     def run(self, outputs: Path, switches: dict[str, Any]) -> RunAnswer:
         strange = self._number == 1
-        earlier = self._earlier() if strange else None
-        real = manners.contents(self._stuff.tensors)
-        if strange:
+        if strange:  # before the earlier pass: the very same objects come again with other contents
             arguments = manners.handed_on(self._stuff.arguments)
             self._stuff = dataclasses.replace(self._stuff, arguments=arguments, keep_graph=True)
+        earlier = self._earlier() if strange else None
+        real = manners.contents(self._stuff.tensors)
         witness = manners.Witness(self._op)
         outcome = self._pass(witness)
-        odd = manners.disguised(_results(outcome))
+        odd = manners.disguised(outcome.results)
         odd += witness.rewritten() if self._call.direction != "forward" else []
         odd += earlier.rewritten() if earlier else []
         with torch._C.DisableTorchFunctionSubclass():  # bytes are read, no method of the variant's is called
@@ -114,8 +114,20 @@ class _Turn:
         return RunAnswer(name, tuple(tray.tensors), launched, holes, tuple(map(clip, odd)))
 
 
-def _results(outcome: Outcome) -> list[Any]:
-    return [*outcome.outputs, *(gradient for _, gradient in outcome.gradients)]
+def repeat(op: Any, call: Call, inputs: Path) -> list[str]:
+    """What comes of asking the same thing many times."""
+    blob = read_bytes(inputs / call.blob, MAX_BLOB)
+
+    def afresh(number: int) -> tuple[list[Any], list[torch.Tensor]]:
+        stuff = gpu_inputs.from_blob(call, blob, Fences())
+        manners.turned(stuff.tensors, number)
+        return run_pass(op, call, stuff).results, list(stuff.tensors.values())
+
+    same = gpu_inputs.from_blob(call, blob, Fences())
+    with tuning.untimed(call.id):
+        right, _ = afresh(0)
+        odd = manners.stale(right, lambda: run_pass(op, call, same).results, same.tensors)
+        return odd + manners.often(afresh)
 
 
 def check_call(op: Any, call: Call, inputs: Path, outputs: Path, switches: dict[str, Any]) -> CallAnswer:

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from bot.worker import gpu_inputs
+from bot.worker import gpu_inputs, manners
 from bot.worker.contract import Call, CallAnswer, Refusal, clip, render, write_text
 from bot.worker.contract.gpu import GpuAnswer, GpuRequest, Recording, Traced
 from bot.worker.contract.tape import TAPE, Tape
-from bot.worker.gpu_checking import ContextLost, check_call, is_sticky, run_pass
+from bot.worker.gpu_checking import ContextLost, check_call, is_sticky, repeat, run_pass
 from bot.worker.loading import origin_of
 from bot.worker.passes import Materials, Outcome
 from bot.worker.taping import CannotReplay, Taper, hooked
@@ -132,6 +132,7 @@ def gpu_job(op: Any, request: GpuRequest, inputs: Path, outputs: Path, switches:
     try:
         for call in request.checks:
             calls.append(check_call(op, call, inputs, outputs, switches))
+        calls = list(manners.asked_often(request.checks, calls, lambda call: repeat(op, call, inputs)))
         for number, call in enumerate(request.cases):
             recordings.append(_record(op, call, fills, outputs, number, root, brief=request.brief))
     except ContextLost as error:

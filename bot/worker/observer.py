@@ -125,3 +125,26 @@ class Observer(TorchDispatchMode):  # type: ignore[misc]
         if self.poison is not None:
             for tensor in results:
                 spoil(tensor, self.poison)
+
+
+class Recycling(Observer):
+    """As an allocator that hands out, in the same order, what an earlier pass gave back, with all that lies in it."""
+
+    def __init__(self, poison: tuple[float, int], given_back: list[torch.Tensor]) -> None:
+        super().__init__(poison)
+        self._given_back = given_back
+        self.handed_out: list[torch.Tensor] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        if self._away or func._schema.name not in UNWRITTEN:
+            return result
+        place = len(self.handed_out)
+        if place < len(self._given_back) and _is_like(self._given_back[place], result):
+            result = self._given_back[place]
+        self.handed_out.append(result)
+        return result
+
+
+def _is_like(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return (one.shape, one.stride(), one.dtype) == (other.shape, other.stride(), other.dtype)

@@ -46,6 +46,10 @@ class Outcome:
     outputs: list[Any]
     gradients: list[tuple[str, Any]]
 
+    @property
+    def results(self) -> list[Any]:
+        return [*self.outputs, *(gradient for _, gradient in self.gradients)]
+
 
 def _from_blob(spec: TensorSpec, blob: bytearray, start: int) -> torch.Tensor:
     if spec.nbytes == 0:

@@ -35,6 +35,17 @@ SHOWN = {
 }
 """What the judge says, and who makes it say so. The first words are a detector; the test holds that it spoke."""
 
+MANNERS = {
+    "softmax": {
+        "blind_believes_its_memory": "asked again for other contents at the same place",
+        "blind_same_launch_again": "asked again for other contents at the same place",
+        "blind_remembers_tensors": "asked again for other contents at the same place",
+    },
+    "rms_norm": {"blind_outputs_in_turn": "a result that was handed out before changes"},
+}
+"""By op: whose text gives them away, and what they are found out by when nobody reads it. They keep something from one
+call to the next."""
+
 
 def given_away(exhibit: Exhibit) -> bool:
     """Whether its text is the first reason it declares: it is refused before anything is run."""

@@ -83,6 +83,16 @@ def test_the_share_of_make_test_is_refused_and_each_detector_speaks(op: str, cou
     assert silent == []
 
 
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("op", share.MANNERS)
+def test_who_keeps_something_from_call_to_call_is_found_out_by_what_it_does(op: str, courts: Courts) -> None:
+    for stem, words in share.MANNERS[op].items():
+        (exhibit,) = (one for one in exhibits(CHEATS, op) if one.path.stem == stem)
+        outcome = courts.of(op, "quick").hear(exhibit, Steps(static=False, timing=False))
+        assert (outcome.verdict, outcome.reasons) == ("REJECTED", ("correctness",)), complaint(outcome)
+        assert words in outcome.evidence
+
+
 @pytest.mark.judge
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("op", OPS)

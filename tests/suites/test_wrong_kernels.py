@@ -1,6 +1,7 @@
 """Wrong kernels are found out. Eight of them in `make test`, forty in `make test-judge`, all in `make test-full`.
 
-What survives stands in survivors.toml with the reason why, and nothing stands there that does not survive.
+What survives stands in survivors.toml with the reason why. A hole that was mended does not stay there; one that
+computes the same may also be refused, for the time that it takes with some shapes.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ def drawn(op: str) -> list[Mutant]:
 
 
 def held(courts: Courts, asked: list[Mutant], *, at_once: int) -> None:
-    """Who survives is listed, and who is listed survives."""
+    """Who survives is listed, and a listed hole is one."""
     listed = {mutant.id for mutant in asked} & set(survivors())
     found = Field(courts).survive(asked, at_once=at_once)
     missed = [f"{mutant.id} {mutant.what}" for mutant in asked if mutant.id in found - listed]
-    told = f"survived and not listed; listed and found out (seed {courts.seed})"
-    assert (missed, sorted(listed - found)) == ([], []), told
+    mended = sorted(name for name in listed - found if survivors()[name].kind == "hole")
+    assert (missed, mended) == ([], []), f"survived and not listed; a hole that is none (seed {courts.seed})"
 
 
 def test_forty_are_drawn_of_nearly_every_rule() -> None:

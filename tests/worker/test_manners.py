@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
 
 from bot.worker import manners
+from bot.worker.contract import Argument, Call, CallAnswer, Refusal, RunAnswer, TensorSpec
 
 
 class Op:
@@ -121,3 +122,88 @@ def test_twice_the_gradient_is_twice_the_result() -> None:
     assert not manners.is_double(first, first)
     assert not manners.is_double(first, torch.tensor([2.0, -8.0]))
     assert not manners.is_double(first, None) and manners.is_double(None, None)
+
+
+def in_turn(count: int) -> Callable[[int], tuple[list[Any], list[torch.Tensor]]]:
+    """An op that has so many buffers and writes the number of its call into the next."""
+    buffers = [torch.zeros(2) for _ in range(count)]
+
+    def once(number: int) -> tuple[list[Any], list[torch.Tensor]]:
+        return [buffers[number % count].fill_(number)], [torch.ones(2)]
+
+    return once
+
+
+def test_values_are_turned_along_the_longest_way_there_is() -> None:
+    tensors = {"rows": torch.arange(6).reshape(2, 3), "column": torch.tensor([[1.0], [2.0]]), "one": torch.ones(1)}
+    manners.turned(tensors, 1)
+    assert tensors["rows"].tolist() == [[2, 0, 1], [5, 3, 4]]
+    assert tensors["column"].tolist() == [[2.0], [1.0]]
+    assert tensors["one"].tolist() == [1.0]
+
+
+def test_buffers_that_are_handed_out_in_turn_are_noticed_up_to_a_dozen() -> None:
+    assert len(manners.often(in_turn(1))) == len(manners.often(in_turn(manners.OFTEN - 1))) == 1
+    assert manners.often(in_turn(manners.OFTEN)) == []
+
+
+class Doubled:
+    """Doubles its input, unless it believes that this was done before."""
+
+    def __init__(self, x: torch.Tensor, *, trusts_addresses: bool) -> None:
+        self._x, self._trusts, self._known = x, trusts_addresses, 0
+        self._place = torch.full((3,), torch.nan)
+
+    def __call__(self) -> list[Any]:
+        if not self._trusts or self._known != self._x.data_ptr():
+            torch.mul(self._x, 2, out=self._place)
+        self._known = self._x.data_ptr()
+        return [self._place, None]
+
+
+def test_who_trusts_addresses_gives_an_old_result() -> None:
+    x = torch.tensor([1.0, 2.0, 4.0])
+    right = [torch.tensor([2.0, 4.0, 8.0]), None]
+    assert manners.stale(right, Doubled(x, trusts_addresses=False), {"x": x}) == []
+    assert x.tolist() == [1.0, 2.0, 4.0]
+    (said,) = manners.stale(right, Doubled(x, trusts_addresses=True), {"x": x})
+    assert "does not give what belongs to them" in said
+
+
+def call(name: str, rows: int, columns: int = 8) -> Call:
+    spec = TensorSpec("x", "float32", (rows, columns))
+    return Call(name, name, "forward", (Argument("x", spec),), ())
+
+
+def answered(name: str, *runs: RunAnswer) -> CallAnswer:
+    return CallAnswer(name, runs, None if runs else Refusal("crashed", "it fell"))
+
+
+def test_the_smallest_call_that_ran_is_repeated_and_what_came_of_it_told_with_its_last_run() -> None:
+    run = RunAnswer("blob", (), (), (), ("known",))
+    calls = [
+        call("large", 8),
+        call("small", 3),
+        call("fell", 2),
+        call("a row", 1),
+        call("thin", 9, 7),
+        call("empty", 0),
+    ]
+    runs: dict[str, list[RunAnswer]] = {"small": [run, run], "fell": []}
+    answers = [answered(one.id, *runs.get(one.id, [run])) for one in calls]
+    asked: list[str] = []
+
+    def ask(one: Call) -> list[str]:
+        asked.append(one.id)
+        return ["it is odd"]
+
+    told = manners.asked_often(calls, answers, ask)
+    assert asked == ["small"]
+    assert [r.oddities for r in told[1].runs] == [("known",), ("known", "it is odd")]
+    assert [*told[:1], *told[2:]] == [*answers[:1], *answers[2:]]
+
+
+def test_where_nothing_ran_nothing_is_repeated() -> None:
+    answers = [answered("a")]
+    assert manners.asked_often([call("a", 1)], answers, lambda one: ["never"]) == tuple(answers)
+    assert manners.asked_often([], [], lambda one: ["never"]) == ()
