@@ -11,29 +11,30 @@ from dataclasses import dataclass
 
 from bot.model.diagnosis import Bottleneck, Strategy
 
-LATE = ("partial_sums", "scale_at_store", "scale_in_kernel", "cache_hints")
+LATE = ("partial_sums", "scale_at_store", "scale_in_kernel", "base_two", "cache_hints")
 STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     Bottleneck.MEMORY: (
         *("launch_parameters", "drop_zero_fill", "tile_rows", "walk_rows", "pipeline_rows", "block_rows"),
-        *(*LATE, "more_programs", "block_size"),
+        *("divide_by_constants", *LATE, "more_programs", "block_size"),
     ),
     Bottleneck.RESOURCE: (
-        *("launch_parameters", "walk_rows", "tile_rows", "pipeline_rows", "block_rows", "more_programs"),
-        *("drop_zero_fill", "block_size", *LATE),
+        *("launch_parameters", "walk_rows", "tile_rows", "pipeline_rows", "block_rows", "divide_by_constants"),
+        *("more_programs", "drop_zero_fill", "block_size", *LATE),
     ),
     Bottleneck.LATENCY: (
         *("launch_parameters", "pipeline_rows", "block_rows", "more_programs", "tile_rows", "walk_rows"),
-        *("drop_zero_fill", "block_size", *LATE),
+        *("divide_by_constants", "drop_zero_fill", "block_size", *LATE),
     ),
     Bottleneck.HOST: (
         *("launch_parameters", "drop_zero_fill", "scale_at_store", "scale_in_kernel", "partial_sums"),
-        *("pipeline_rows", "block_rows", "more_programs", "tile_rows", "walk_rows", "block_size", "cache_hints"),
+        *("pipeline_rows", "block_rows", "more_programs", "tile_rows", "walk_rows", "block_size"),
+        *("divide_by_constants", "base_two", "cache_hints"),
     ),
     **dict.fromkeys(
         (Bottleneck.COMPUTE, Bottleneck.BALANCED, Bottleneck.LAUNCH),
         (
             *("launch_parameters", "pipeline_rows", "block_rows", "more_programs", "drop_zero_fill", "tile_rows"),
-            *("walk_rows", "block_size", *LATE),
+            *("walk_rows", "divide_by_constants", "block_size", *LATE),
         ),
     ),
 }
@@ -57,6 +58,9 @@ class Aim:
 AIMS: dict[str, Aim] = {
     "launch_parameters": Aim(("P0",), UNHIDDEN, "warps and blocks decide what runs side by side and what spills"),
     "block_size": Aim(("P0", "M6"), UNHIDDEN, "a smaller block leaves fewer elements to a thread"),
+    "divide_by_constants": Aim(
+        ("C2", "C4"), UNHIDDEN, "a division by a number of the launch costs each element a load and an address"
+    ),
     "tile_rows": Aim(("C5", "G2"), UNHIDDEN, "tiles of a row leave room for many programs"),
     "walk_rows": Aim(("C1", "C4"), UNHIDDEN, "a row in blocks needs fewer registers than a row at once"),
     "pipeline_rows": Aim(("P0", "M4"), ("waiting",), "the next rows can be under way while one is worked on"),
@@ -68,6 +72,7 @@ AIMS: dict[str, Aim] = {
     ),
     "scale_at_store": Aim(("G1", "M3"), ("excess", "fixed"), "a product and a quotient are passes over every byte"),
     "scale_in_kernel": Aim(("G1", "M3"), ("excess", "fixed"), "a general library kernel moves more than the bytes"),
+    "base_two": Aim(("C1",), ("issue",), "an exponential to the base of two is one instruction of the GPU"),
     "cache_hints": Aim(("M2",), ("excess",), "what all programs read should stay in the cache"),
 }
 

@@ -5,17 +5,23 @@ A variable that only this launch reads gets its new value where it is made; othe
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import source
+from bot.engine import kernels, source
 from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
 
 WARPS, STAGES = "num_warps", "num_stages"
+USUAL_WARPS = "4"
+"""What Triton takes where a launch says nothing."""
+MOST_WARPS = 32
+MORE = re.compile(r"min\((?P<factor>\d+) \* (?P<held>\w+), 32\)")
+FEWER = re.compile(r"max\((?P<held>\w+) // (?P<factor>\d+), 1\)")
 LONGEST_BLOCK = 60
 """Characters of an expression for the block that may be repeated in another argument."""
 
@@ -60,7 +66,10 @@ def _set_argument(site: LaunchSite, name: str, text: str, why: str) -> cst.Funct
     line = source.line_of(site)
     call = source.with_argument(site.call, name, source.expression(text))
     changed = cst.ensure_type(line.deep_replace(site.call, call), cst.SimpleStatementLine)
-    lines = (*source.without_ours(line.leading_lines), *source.comment_lines(why))
+    kept = [
+        one for one in source.without_ours(line.leading_lines) if one.comment is None or one.comment.value != f"# {why}"
+    ]
+    lines = (*kept, *source.comment_lines(why))
     new = site.function.deep_replace(line, changed.with_changes(leading_lines=lines))
     return cst.ensure_type(new, cst.FunctionDef)
 
@@ -136,3 +145,31 @@ def write(text: str, numbers: Numbers) -> str:
     for index in range(count):
         module = _write_one(module, numbers, index)
     return str(module.code)
+
+
+def with_other_warps(text: str, kernel: str, *, more: bool, why: str) -> str:
+    """The source with twice or half as many warps at every launch of a kernel.
+
+    Raises NotUnderstood where the number does not stand in the launch itself: a list of configurations, a `**`.
+    """
+    module = source.parse(text)
+    definition = source.kernel_named(module, kernel)
+    if definition is None or not kernels.is_kernel(definition):
+        raise NotUnderstood(f"{kernel} chooses its warps by itself")
+    for index in range(len(source.sites(module, kernel))):
+        site = source.sites(module, kernel)[index]
+        given = site.argument(WARPS)
+        if given is None and any(argument.star == "**" for argument in site.call.args):
+            raise NotUnderstood(f"how many warps {kernel} gets may be said in a dictionary")
+        now = source.code(given) if given is not None else USUAL_WARPS
+        module = source.replaced(module, site.function, _set_argument(site, WARPS, _scaled(now, more=more), why))
+    return str(module.code)
+
+
+def _scaled(now: str, *, more: bool) -> str:
+    """Twice or half the number. What was scaled before is scaled further, and not wrapped once more."""
+    if now.isdecimal():
+        return str(int(now) * 2 if more else max(int(now) // 2, 1))
+    before = (MORE if more else FEWER).fullmatch(now)
+    factor, held = (int(before["factor"]), before["held"]) if before else (1, now if now.isidentifier() else f"({now})")
+    return f"min({2 * factor} * {held}, {MOST_WARPS})" if more else f"max({held} // {2 * factor}, 1)"

@@ -110,6 +110,10 @@ class Round(Word):
     measurement: Measurement | None = None
     verdict: Verdict | None = None
 
+    @property
+    def is_accepted(self) -> bool:
+        return self.verdict is not None and self.verdict.decision.is_accepted
+
 
 class StopReason(StrEnum):
     TARGET_MET = "target_met"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from bot.model.campaign import Campaign, Round
 from bot.model.commands import Goal, Scope
 from bot.model.diagnosis import Diagnosis
 from bot.model.ids import CommitSha, Digest, VariantNumber
-from bot.model.measurement import Measurement, Suite, Survey
+from bot.model.measurement import Evidence, Measurement, Suite, Survey
 from bot.model.people import Actor
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, sources_digest
@@ -52,6 +53,31 @@ class Brief:
     def judged(self) -> frozenset[Digest]:
         """Sources that need no second verdict."""
         return frozenset({sources_digest(self.original), *(played.variant.digest for played in self.rounds)})
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether a GPU has the word."""
+        return self.baseline.runner.evidence is Evidence.MEASURED
+
+    def file_of(self, kernel: str) -> SourceFile | None:
+        """The file that defines a kernel, as the incumbent has it."""
+        for file in self.sources:
+            tree = ast.parse(file.text)
+            if any(isinstance(node, ast.FunctionDef) and node.name == kernel for node in tree.body):
+                return file
+        return None
+
+    def with_text(self, path: str, text: str) -> tuple[SourceFile, ...]:
+        """The incumbent's files with another text of one."""
+        return tuple(SourceFile(path=path, text=text) if file.path == path else file for file in self.sources)
+
+    def untouched(self, kernel: str) -> bool:
+        """Whether the survey still speaks of this kernel: no accepted rewrite has changed its code or its grid."""
+        now, first = (
+            {launch.kernel: (launch.grid, launch.constants) for case in facts.cases for launch in case.launches}
+            for facts in (self.facts, self.baseline)
+        )
+        return now.get(kernel) == first.get(kernel)
 
     def rounds_with(self, technique: str) -> tuple[Round, ...]:
         return tuple(played for played in self.rounds if played.variant.hypothesis.technique == technique)

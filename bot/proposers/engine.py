@@ -6,7 +6,6 @@ and can be carried further is tried a second time.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
@@ -15,10 +14,10 @@ from bot.engine.settings_table import Choice, Row
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms import PER_KERNEL, TRANSFORMS
 from bot.engine.transforms.rewrite import Rewrite
-from bot.model.campaign import Round
 from bot.model.variant import Hypothesis, Proposal, SourceFile, sources_digest
+from bot.proposers import warps
 from bot.proposers.brief import Brief
-from bot.proposers.forecast import Change, Forecast, as_it_was, forecast, in_tiles, twice_the_programs, walked
+from bot.proposers.forecast import UNSEEN, Change, Forecast, as_it_was, forecast, in_tiles, twice_the_programs, walked
 
 NAME = "engine"
 SWEEP = "launch_parameters"
@@ -30,11 +29,13 @@ FORECASTS: dict[str, Change] = {
     "more_programs": twice_the_programs,
     "cache_hints": as_it_was,
     "drop_zero_fill": as_it_was,
+    "divide_by_constants": as_it_was,
     "pipeline_rows": as_it_was,
     "block_rows": as_it_was,
     "partial_sums": as_it_was,
     "scale_at_store": as_it_was,
     "scale_in_kernel": as_it_was,
+    "base_two": as_it_was,
     "walk_rows": walked,
 }
 """What a rewrite does to a launch. A cache hint changes nothing the model can see."""
@@ -42,6 +43,10 @@ SPARING = ("drop_zero_fill",)
 """Rewrites after which a pass moves no byte that it does not have to."""
 FOR_SOME = ("walk_rows",)
 """Rewrites that leave most launches as they are: without a scored case they are about, there is nothing to try."""
+ON_A_GPU = ("base_two",)
+"""Rewrites that take instructions away and nothing else. Whether anybody waits for those, the model cannot tell."""
+LAST = ("cache_hints",)
+"""Finishing touches: tried on a kernel whose work and warps are settled."""
 RISK = " Today a program takes its row at once; whether it still sees all of it, the checks will tell."
 HOPELESS = 0.95
 """A rewrite that the model sees this far behind is left alone."""
@@ -49,34 +54,12 @@ HOPELESS = 0.95
 Tables = Mapping[str, tuple[str, tuple[Row, ...]]]
 
 
-def _with_text(brief: Brief, path: str, text: str) -> tuple[SourceFile, ...]:
-    return tuple(SourceFile(path=path, text=text) if file.path == path else file for file in brief.sources)
-
-
-def _file_of(brief: Brief, kernel: str) -> SourceFile | None:
-    """The file that defines a kernel."""
-    for file in brief.sources:
-        tree = ast.parse(file.text)
-        if any(isinstance(node, ast.FunctionDef) and node.name == kernel for node in tree.body):
-            return file
-    return None
-
-
-def _untouched(brief: Brief, kernel: str) -> bool:
-    """Whether the survey still speaks of this kernel: no accepted rewrite has changed its code or its grid."""
-    lines = {launch.kernel: (launch.grid, launch.constants) for case in brief.facts.cases for launch in case.launches}
-    first = {
-        launch.kernel: (launch.grid, launch.constants) for case in brief.baseline.cases for launch in case.launches
-    }
-    return lines.get(kernel) == first.get(kernel)
-
-
 def _choices(brief: Brief, tables: Tables) -> tuple[Choice, ...]:
     """The rule for each surveyed kernel that promises something, the largest promise first."""
     found = []
     for kernel, (name, rows) in tables.items():
-        file = _file_of(brief, kernel)
-        if file is not None and _untouched(brief, kernel):
+        file = brief.file_of(kernel)
+        if file is not None and brief.untouched(kernel):
             blocks = settings_table.steps_by_block(file.text, kernel, name)
             choice = settings_table.choose(rows, kernel, name, blocks=blocks)
             found += [choice] if choice is not None else []
@@ -127,19 +110,15 @@ def _sweeps(brief: Brief, tables: Tables) -> Iterator[Proposal | None]:
     earlier = brief.rounds_with(SWEEP)
     if choices and not earlier:
         yield _sweep(brief, choices, SWEEP, "Launch numbers that follow the shape")
-    if earlier and not _accepted(earlier[0]) and len(choices) > 1:
+    if earlier and not earlier[0].is_accepted and len(choices) > 1:
         for choice in choices:
             kernel = choice.rule.kernel
             yield _sweep(brief, (choice,), f"{SWEEP}:{kernel}", f"Launch numbers of {kernel} alone")
 
 
-def _accepted(played: Round) -> bool:
-    return played.verdict is not None and played.verdict.decision.is_accepted
-
-
 def _may_repeat(brief: Brief, name: str) -> bool:
     earlier = brief.rounds_with(name)
-    return not earlier or (_accepted(earlier[-1]) and len(earlier) < AGAIN.get(name, 1))
+    return not earlier or (earlier[-1].is_accepted and len(earlier) < AGAIN.get(name, 1))
 
 
 @lru_cache(maxsize=64)
@@ -150,7 +129,7 @@ def _rewritten(name: str, text: str, only: str = "") -> Rewrite | None:
 
 def _rewrite(brief: Brief, name: str) -> tuple[float, Proposal] | None:
     """A named transform of the first file it applies to, with the model's forecast for it."""
-    if not _may_repeat(brief, name):
+    if not _may_repeat(brief, name) or (name in ON_A_GPU and not brief.is_measured):
         return None
     for file in brief.sources:
         rewrite = _rewritten(name, file.text)
@@ -163,7 +142,7 @@ def _rewrite(brief: Brief, name: str) -> tuple[float, Proposal] | None:
 def _alone(brief: Brief, name: str) -> Iterator[tuple[float, Proposal]]:
     """After a rejection each kernel on its own, so that the forward's gain is not lost with the backward's."""
     earlier = brief.rounds_with(name)
-    if name not in PER_KERNEL or not earlier or _accepted(earlier[0]):
+    if name not in PER_KERNEL or not earlier or earlier[0].is_accepted:
         return
     for file in brief.sources:
         whole = _rewritten(name, file.text)
@@ -188,7 +167,7 @@ def _hypothesis(
         technique=technique,
         references=_references(brief),
     )
-    proposal = Proposal(files=_with_text(brief, file.path, rewrite.text), hypothesis=hypothesis, proposer=NAME)
+    proposal = Proposal(files=brief.with_text(file.path, rewrite.text), hypothesis=hypothesis, proposer=NAME)
     return expects.gain if expects is not None else 1.0, proposal
 
 
@@ -196,7 +175,7 @@ def _expected(expects: Forecast | None, seen: str) -> str:
     if expects is None or abs(expects.gain - 1) < 0.001:
         if seen:
             return f"{seen} Here only a GPU can show it: nothing that the model counts changes."
-        return "0 to 5 %, which only a GPU can show: nothing that the model counts changes."
+        return UNSEEN
     return expects.says()
 
 
@@ -210,8 +189,8 @@ def _smaller_block(brief: Brief, tables: Tables) -> tuple[float, Proposal] | Non
         return None
     best: Choice | None = None
     for kernel, (name, rows) in tables.items():
-        file = _file_of(brief, kernel)
-        if file is None or not _untouched(brief, kernel) or settings_table.steps_by_block(file.text, kernel, name):
+        file = brief.file_of(kernel)
+        if file is None or not brief.untouched(kernel) or settings_table.steps_by_block(file.text, kernel, name):
             continue
         choice = settings_table.choose(rows, kernel, name, blocks=True)
         known = settings_table.choose(rows, kernel, name, blocks=False)
@@ -225,7 +204,8 @@ def _smaller_block(brief: Brief, tables: Tables) -> tuple[float, Proposal] | Non
 
 
 def _ideas(brief: Brief, tables: Tables) -> list[Proposal]:
-    """Rewrites by what the model expects of them; equal ones in the order of the diagnosis."""
+    """Rewrites by what the model expects of them; equal ones in the order of the diagnosis, and before any that changes
+    how a kernel works nothing that only tunes it."""
 
     def make(name: str) -> tuple[float, Proposal] | None:
         return _smaller_block(brief, tables) if name == BLOCK else _rewrite(brief, name)
@@ -233,8 +213,10 @@ def _ideas(brief: Brief, tables: Tables) -> list[Proposal]:
     names = (*TRANSFORMS, BLOCK)
     known = [name for name in brief.diagnosis.strategies if name in names]
     order = tuple(dict.fromkeys((*known, *names)))
-    made = [found for name in order if (found := make(name)) is not None]
+    made = [found for name in order if name not in LAST and (found := make(name)) is not None]
     made += [found for name in order for found in _alone(brief, name)]
+    made += [(1.0, proposal) for proposal in warps.ideas(brief, NAME)]
+    made += [found for name in LAST if (found := make(name)) is not None]
     hopeful = [(gain, proposal) for gain, proposal in made if gain >= HOPELESS]
     return [proposal for _, proposal in sorted(hopeful, key=lambda pair: -pair[0])]
 

@@ -24,6 +24,8 @@ WALKS = 1.5
 PROLOGUE = 4
 """Elements' worth of instructions that a program spends before and after its elements."""
 
+UNSEEN = "0 to 5 %, which only a GPU can show: nothing that the model counts changes."
+
 Change = Callable[[Launch], Launch]
 
 

@@ -12,7 +12,7 @@ import pytest
 from bot.bench.measure import StaticBench, open_static_bench
 from bot.cli.judge_suite import sample as sample_root
 from bot.cli.judge_suite import target_of
-from bot.engine.transforms import TRANSFORMS, walk_rows
+from bot.engine.transforms import TRANSFORMS, base_two, walk_rows
 from bot.model.variant import SourceFile
 
 pytestmark = pytest.mark.slow
@@ -104,3 +104,9 @@ def test_a_walk_that_forgets_the_last_block_is_noticed(cross_entropy: Court, mon
     short = before + "largest = -3.4e38" + after.replace("range(0, n_cols, B", "range(0, n_cols - B, B", 1)
     assert short != text
     assert cross_entropy.complaints(short)
+
+
+def test_exponentials_may_be_taken_to_the_base_of_two(cross_entropy: Court) -> None:
+    found = base_two.rewrite(cross_entropy.text)
+    assert found is not None and "tl.math.exp2(" in found.text
+    assert cross_entropy.complaints(found.text) == []

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from bot.engine.launch_numbers import Numbers, write
+from bot.engine.launch_numbers import Numbers, with_other_warps, write
 from bot.engine.source import NotUnderstood
 from tests.engine.library import changes, op, sample
 
@@ -186,3 +186,45 @@ def test_every_kernel_of_the_sample_can_be_written_and_loses_no_line_but_its_num
         gone, new = changes(before, write(before, Numbers(name, warps=PER_THREAD, why=WHY)))
         assert all("num_warps = 4" in line for line in gone)
         assert 1 <= len(new) <= 2
+
+
+def launched_with(warps: str, *turns: bool) -> str:
+    """What stands in the launch after so many turns to more or to fewer."""
+    text = op(f"num_warps = settings(n_cols)\n_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=1024{warps})")
+    for more in turns:
+        text = with_other_warps(text, "_k", more=more, why="Others.")
+    assert text.count("# Others.") == 1
+    ast.parse(text)
+    return text.partition("BLOCK_SIZE=1024, ")[2].partition("\n")[0].removesuffix(")")
+
+
+@pytest.mark.parametrize(
+    ("warps", "turns", "told"),
+    [
+        (", num_warps=8", (True,), "num_warps=16"),
+        (", num_warps=8", (True, True), "num_warps=32"),
+        (", num_warps=8", (False,), "num_warps=4"),
+        (", num_warps=1", (False,), "num_warps=1"),
+        ("", (True,), "num_warps=8"),
+        (", num_warps=num_warps", (True,), "num_warps=min(2 * num_warps, 32)"),
+        (", num_warps=num_warps", (True, True), "num_warps=min(4 * num_warps, 32)"),
+        (", num_warps=num_warps", (False, False), "num_warps=max(num_warps // 4, 1)"),
+        (", num_warps=num_warps + 1", (True,), "num_warps=min(2 * (num_warps + 1), 32)"),
+    ],
+)
+def test_warps_are_doubled_or_halved_where_the_launch_says_them(warps: str, turns: tuple[bool, ...], told: str) -> None:
+    assert launched_with(warps, *turns) == told
+
+
+def test_warps_that_may_stand_in_a_dictionary_are_left_alone() -> None:
+    text = op("_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=1024, **more)")
+    with pytest.raises(NotUnderstood, match="dictionary"):
+        with_other_warps(text, "_k", more=True, why="Others.")
+
+
+def test_a_kernel_that_tunes_itself_keeps_its_list() -> None:
+    tuned = "@triton.autotune(configs=[], key=[])\n@triton.jit\ndef _k("
+    text = op("_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=1024)").replace("@triton.jit\ndef _k(", tuned)
+    assert tuned in text
+    with pytest.raises(NotUnderstood, match="by itself"):
+        with_other_warps(text, "_k", more=True, why="Others.")

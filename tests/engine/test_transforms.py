@@ -55,12 +55,12 @@ def test_a_source_without_a_kernel_is_left_alone(name: str, text: str) -> None:
     [
         ("geglu", {"tile_rows"}),
         ("rms_norm", {"pipeline_rows", "block_rows", "more_programs", "cache_hints"}),
-        ("softmax", {"walk_rows"}),
+        ("softmax", {"walk_rows", "base_two"}),
         (
             "layer_norm",
             {"drop_zero_fill", "walk_rows", "pipeline_rows", "block_rows", "more_programs", "cache_hints"},
         ),
-        ("cross_entropy", {"drop_zero_fill", "tile_rows", "walk_rows", "cache_hints"}),
+        ("cross_entropy", {"drop_zero_fill", "tile_rows", "walk_rows", "base_two", "cache_hints"}),
         ("jsd", set()),
     ],
 )

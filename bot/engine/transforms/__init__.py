@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from bot.engine.transforms import (
+    base_two,
     block_rows,
     cache_hints,
+    divide_by_constants,
     drop_zero_fill,
     more_programs,
     partial_sums,
@@ -40,6 +42,7 @@ class Transform(Protocol):
 
 TRANSFORMS: dict[str, Transform] = {
     "drop_zero_fill": drop_zero_fill,
+    "divide_by_constants": divide_by_constants,
     "tile_rows": tile_rows,
     "walk_rows": walk_rows,
     "pipeline_rows": pipeline_rows,
@@ -48,6 +51,7 @@ TRANSFORMS: dict[str, Transform] = {
     "partial_sums": partial_sums,
     "scale_at_store": scale_at_store,
     "scale_in_kernel": scale_in_kernel,
+    "base_two": base_two,
     "cache_hints": cache_hints,
 }
 
