@@ -22,7 +22,7 @@ from bot.model.measurement import Evidence, Runner
         ("NVIDIA A100-SXM4-80GB", "NVIDIA A100 SXM 80GB", 2039),
         ("NVIDIA A100-PCIE-40GB", "NVIDIA A100 PCIe 40GB", 1555),
         ("NVIDIA A100 80GB PCIe", "NVIDIA A100 PCIe 80GB", 1935),
-        ("NVIDIA A10G", "NVIDIA A10G", None),
+        ("NVIDIA A10G", "NVIDIA A10G", 600),
         ("NVIDIA L4", "NVIDIA L4", 300),
         ("NVIDIA L40S", "NVIDIA L40S", 864),
         ("NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 4090", 1008),
@@ -43,7 +43,7 @@ from bot.model.measurement import Evidence, Runner
         ("AMD Instinct MI355X", "AMD Instinct MI355X", 8000),
     ],
 )
-def test_a_gpu_is_known_by_the_name_its_driver_gives(name: str, gpu: str, bandwidth: float | None) -> None:
+def test_a_gpu_is_known_by_the_name_its_driver_gives(name: str, gpu: str, bandwidth: float) -> None:
     sheet = catalog.for_device(Device(name=name))
     assert (sheet.gpu, sheet.note, sheet.number("memory_bandwidth")) == (gpu, "", bandwidth)
     runner = Runner(evidence=Evidence.MEASURED, arch=sheet.arch, gpu_name=name)
@@ -101,6 +101,7 @@ def test_a_slice_and_a_namesake_do_not_pass_for_the_product(device: Device, said
         ("NVIDIA H100 NVL", "sm_90", 95830, 132),
         ("NVIDIA L4", "sm_89", 22518, 58),
         ("NVIDIA L4", "sm_89", 23034, 0),
+        ("NVIDIA H20", "sm_90", 97285, 78),
         ("NVIDIA B200", "sm_100", 183359, 148),
         ("NVIDIA GH200 480GB", "sm_90", 97871, 0),
         ("NVIDIA GeForce RTX 4090", "sm_89", 24564, 128),
@@ -227,3 +228,15 @@ def test_the_table_people_read_is_the_registry() -> None:
     ]
     for arch, gpu in catalog.STANDS_FOR.items():
         assert f"{gpu} for {arch}" in page
+
+
+def test_the_list_of_what_is_unknown_is_the_registry() -> None:
+    page = (Path(__file__).parents[2] / "docs/hardware.md").read_text(encoding="utf-8")
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| `")]
+    listed = sorted(
+        (name.strip("`"), whose) for names, of, _ in rows for name in names.split(", ") for whose in of.split("; ")
+    )
+    unknown = {(name, sheet.gpu) for sheet in catalog.sheets() for name in PRODUCT if sheet.number(name) is None}
+    unknown |= {(name, arch) for arch in catalog.ARCHITECTURES for name in ARCHITECTURE
+                if catalog.for_arch(arch).number(name) is None}  # fmt: skip
+    assert listed == sorted(unknown)

@@ -124,7 +124,7 @@ def test_what_the_registry_knows_stands_and_the_difference_is_told(folder: Path)
     facts = opened(folder).find(sheet)
     after = with_pages(opened(folder), sheet)
     assert after.memory_bandwidth == sheet.memory_bandwidth
-    assert (sheet.number("memory"), after.number("memory")) == (None, 96)
+    assert (sheet.number("bf16"), after.number("bf16")) == (None, 148)
     told = disagreements(sheet, facts)
     assert [line for line in told if "gives 4100 GB/s as memory bandwidth; 4000 stands: bot/hardware/" in line]
 
@@ -194,8 +194,8 @@ def test_no_index_leads_out_of_the_folder(tmp_path: Path, folder: Path) -> None:
 def test_what_pages_know_of_the_gpu_is_told_and_learned(folder: Path) -> None:
     heard: list[str] = []
     h20 = runner_of("NVIDIA H20")
-    (memory,) = (one for one in learned_of(h20, folder, heard.append, "2026-11-22") if one.name == "memory")
-    assert (memory.value, memory.read) == (96, "2026-11-22")
+    (bf16,) = (one for one in learned_of(h20, folder, heard.append, "2026-11-22") if one.name == "bf16")
+    assert (bf16.value, bf16.read) == (148, "2026-11-22")
     assert sum("4000 stands" in line for line in heard) == 1 and sum("hedged" in line for line in heard) == 1
     heard.clear()
     assert learned_of(runner_of("NVIDIA H200"), folder, heard.append, "2026-11-22") == ()
