@@ -50,7 +50,8 @@ def words(inputs: Inputs) -> tuple[str, ...]:
         case "measure":
             return (
                 *("measure", "--order", str(write_order(inputs.order, inputs.scratch))),
-                *("--repository", str(inputs.repository), "--out", str(inputs.segment)),
+                *("--repository", str(inputs.repository), "--trusted", str(inputs.workspace)),
+                *("--out", str(inputs.segment)),
                 *("--scratch", str(inputs.scratch / "kernelwright-scratch"), "--evidence", inputs.evidence),
             )
         case _:

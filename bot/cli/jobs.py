@@ -112,11 +112,19 @@ def decide(order_out: Path | None, replay: Path | None, ledger: str | None) -> i
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="A clone that holds the pinned commit and the ledger branch.",
 )
+@click.option(
+    "--trusted",
+    required=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="A checkout of the default branch, whose kernelwright.toml counts.",
+)
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Where to leave the segment.")
 @click.option("--scratch", required=True, type=click.Path(path_type=Path), help="An empty folder for this job alone.")
 @click.option("--python", default=sys.executable, show_default="this one", help="The target's Python.")
 @click.option("--evidence", type=click.Choice(["auto", "measured", "static"]), default="auto", show_default=True)
-def measure(order_file: Path, repository: Path, out: Path, scratch: Path, python: str, evidence: str) -> int:
+def measure(
+    order_file: Path, repository: Path, trusted: Path, out: Path, scratch: Path, python: str, evidence: str
+) -> int:
     """Carry out one order near the GPU. Reads no token and no network."""
     if is_off(Zone.MEASURE):
         return 0
@@ -132,7 +140,13 @@ def measure(order_file: Path, repository: Path, out: Path, scratch: Path, python
     gpu = gpu_of(EvidenceChoice(evidence))
     with reserved(gpu), halting() as halt:
         shop = Workshop(
-            repo=Repo(repository), python=python, scratch=scratch, gpu=gpu, open_bench=opener_for(gpu), halt=halt
+            repo=Repo(repository),
+            trusted=trusted,
+            python=python,
+            scratch=scratch,
+            gpu=gpu,
+            open_bench=opener_for(gpu),
+            halt=halt,
         )
         say(run(bundle.order, bundle.ledger_commit, shop, out))
         return 1 if halt.signal else 0

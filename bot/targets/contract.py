@@ -21,10 +21,11 @@ import re
 import tomllib
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, Field, StringConstraints, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from bot.errors import UserError
-from bot.model.ids import KernelName, RepoPath
+from bot.model.ids import RepoPath
 from bot.model.policy import RepoPolicy
 from bot.model.reasons import ReasonCode
 from bot.model.sweep import SweepPolicy
@@ -33,11 +34,37 @@ from bot.targets.base import PYTEST, nearest
 from bot.targets.sizes import SIZES
 
 CONFIG = "kernelwright.toml"
+TRUSTED = "the default branch"
+"""Whose copy counts: what a pull request says of itself is nobody's policy."""
 MAX_TEXT = 64 * 2**10
 
 Argument = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"\A[^\x00-\x1f\x7f]+\Z")]
 Command = Annotated[tuple[Argument, ...], Field(min_length=1, max_length=50)]
 ModuleName = Annotated[str, StringConstraints(max_length=255, pattern=r"\A[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\Z")]
+
+
+def _judged(name: str) -> str:
+    if name not in SIZES:
+        shown = re.sub(r"[^\w.-]", "?", name, flags=re.ASCII)[:64]
+        raise PydanticCustomError(UNJUDGED, "{shown} is not an operator that can be judged", {"shown": f"'{shown}'"})
+    return name
+
+
+UNJUDGED = "unjudged"
+OperatorName = Annotated[str, AfterValidator(_judged)]
+
+
+def _pattern(kind: object) -> str:
+    return next(str(part.pattern) for part in get_args(kind) if isinstance(part, StringConstraints))
+
+
+ALLOWED = {
+    _pattern(RepoPath): "a path below the top of the repository, like lib/mine, of letters, digits and . _ / + -; "
+    "the top itself, `.`, is none: a package needs a folder of its own",
+    _pattern(ModuleName): "a module's dotted name, like mine.norms.rms",
+    _pattern(Argument): "one line of text that is not empty",
+}
+"""Pattern -> what it lets through, in words."""
 
 
 class KernelTable(Word):
@@ -65,13 +92,10 @@ class KernelTable(Word):
 
 class TargetTable(Word):
     preset: Literal["auto", "liger", "toml"] = "auto"
-    kernels: dict[KernelName, KernelTable] = Field(default={})
+    kernels: dict[OperatorName, KernelTable] = Field(default={})
 
     @model_validator(mode="after")
     def _known(self) -> TargetTable:
-        for kernel in self.kernels:
-            if kernel not in SIZES:
-                raise ValueError(f"no recipe for {kernel!r}; there are recipes for {', '.join(sorted(SIZES))}")
         if self.preset == "liger" and self.kernels:
             raise ValueError("preset liger finds its kernels by itself; remove [target.kernels] or the preset")
         if self.preset == "toml" and not self.kernels:
@@ -86,7 +110,7 @@ class RepoConfig(Word):
 
 
 def _bad(what: str, hint: str) -> UserError:
-    return UserError(f"{CONFIG}: {what}", hint=hint, reason=ReasonCode.CONFIG_INVALID)
+    return UserError(what, hint=hint, reason=ReasonCode.CONFIG_INVALID)
 
 
 def _shown(place: tuple[Any, ...]) -> str:
@@ -107,21 +131,43 @@ def _table(kind: type[BaseModel], place: tuple[Any, ...]) -> type[BaseModel]:
     return kind
 
 
+def _lacks(section: tuple[Any, ...], errors: list[ErrorDetails]) -> UserError:
+    """All that one section lacks, so that nobody learns it key by key."""
+    keys = [str(one["loc"][-1]) for one in errors if one["type"] == "missing" and one["loc"][:-1] == section]
+    return _bad(f"[{_shown(section)}] lacks: {', '.join(keys)}", "docs/install.md shows a whole section")
+
+
 def _explain(error: ValidationError) -> UserError:
-    first = error.errors(include_url=False, include_input=False)[0]
+    errors = error.errors(include_url=False, include_input=False)
+    first = errors[0]
     place = first["loc"]
     if first["type"] == "extra_forbidden":
         allowed = sorted(_table(RepoConfig, place[:-1]).model_fields)
         hint = f"{nearest(str(place[-1]), allowed)}allowed keys here: {', '.join(allowed)}"
         return _bad(f"unknown key `{_shown(place)}`", hint)
     if first["type"] == "missing":
-        return _bad(f"`{_shown(place)}` is missing", "every [target.kernels.<name>] needs it")
+        return _lacks(place[:-1], errors)
+    if first["type"] == UNJUDGED:
+        return _bad(first["msg"], f"name the section after one of: {', '.join(sorted(SIZES))}; docs/kernels.md")
+    if first["type"] == "string_pattern_mismatch" and (words := ALLOWED.get(first["ctx"]["pattern"])):
+        return _bad(f"`{_shown(place)}` takes {words}", "correct the value")
     reason = first["msg"].removeprefix("Value error, ")
     return _bad(f"`{_shown(place)}`: {reason}", "correct the value, or remove the line to get the default")
 
 
-def read_config(text: str | bytes | None) -> RepoConfig:
-    """The configuration; the defaults when there is no file. Anything not understood is refused, and named."""
+def read_config(text: str | bytes | None, of: str = "") -> RepoConfig:
+    """The configuration; the defaults when there is no file. Anything not understood is refused, and named.
+
+    `of`: the branch it was read from, to be told with what is wrong.
+    """
+    try:
+        return _read(text)
+    except UserError as error:
+        place = f"{CONFIG} of {of}" if of else CONFIG
+        raise UserError(f"{place}: {error}", hint=error.hint, reason=error.reason) from error
+
+
+def _read(text: str | bytes | None) -> RepoConfig:
     if text is None:
         return RepoConfig()
     if len(text) > MAX_TEXT:

@@ -48,6 +48,10 @@ def benchmark_path(kernel: str) -> str:
     return f"benchmark/scripts/benchmark_{kernel}.py"
 
 
+LIGER = "liger_kernel"
+"""The library itself, whose stock kernels were measured; others are laid out like it."""
+
+
 def find_package(tree: TreeReader) -> str | None:
     """The package below `src` whose `ops` hold kernels with a test or a benchmark; of several, the one with most."""
     found = Counter(
@@ -136,7 +140,7 @@ class LigerTarget:
         )
 
     def suite(self, kernel: str, name: SuiteName = "full") -> Suite:
-        return suite_of(self._known(kernel), name)
+        return suite_of(self._known(kernel), name, in_liger=self._module == f"{LIGER}.ops")
 
 
 def open_target(tree: TreeReader, config: RepoConfig) -> Target:

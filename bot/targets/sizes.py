@@ -27,6 +27,9 @@ class Sizes:
     scored: tuple[Size, ...]
     """The first is the quick suite's."""
     wide: Size
+    in_liger: tuple[Size, ...] = ()
+    """Scored besides in Liger-Kernel itself, where stock kernels were measured on them. Another library's may be made
+    for other rows."""
     wide_half: Size | None = (2, 2049)
     """A row of half precision over which sums overflow and small terms vanish. None, as `half` then is, where the stock
     op itself is lost in half precision."""
@@ -91,7 +94,8 @@ SIZES: dict[str, Sizes] = {
     # Two rows more than tiles of 2, 4, 8 or 16 rows can share out, and many enough that somebody would use them.
     # The wide row is one that a kernel may walk in blocks rather than hold.
     "softmax": Sizes(
-        scored=((4096, 4096), (1024, 32000), (8192, 1024), (4096, 32000), (1024, 65536)),
+        scored=((4096, 4096), (1024, 32000), (8192, 1024)),
+        in_liger=((4096, 32000), (1024, 65536)),
         wide=(1, 17000),
         tall=("forward", (514, 2)),
     ),

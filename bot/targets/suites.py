@@ -39,8 +39,8 @@ def _scored(of: Sizes, size: Size) -> tuple[Case, ...]:
     return (*cases, _case("backward", size, "bfloat16", of, grad="one")) if of.loss else cases
 
 
-def _full(of: Sizes) -> Suite:
-    cases = tuple(case for size in of.scored for case in _scored(of, size))
+def _full(of: Sizes, more: tuple[Size, ...]) -> Suite:
+    cases = tuple(case for size in (*of.scored, *more) for case in _scored(of, size))
     checks = [_case(direction, size, "float32", of) for size in (*of.shown, of.wide) for direction in PASSES]
     checks += [_case(direction, size, "float32", of, hidden=True) for size in of.hidden for direction in PASSES]
     halves = (size for size in (of.half, of.wide_half) if size is not None)
@@ -55,5 +55,6 @@ def _quick(of: Sizes) -> Suite:
     return Suite(name="quick", cases=cases, checks=checks)
 
 
-def suite_of(kernel: str, name: Literal["quick", "full"] = "full") -> Suite:
-    return _full(SIZES[kernel]) if name == "full" else _quick(SIZES[kernel])
+def suite_of(kernel: str, name: Literal["quick", "full"] = "full", *, in_liger: bool = False) -> Suite:
+    of = SIZES[kernel]
+    return _full(of, of.in_liger if in_liger else ()) if name == "full" else _quick(of)

@@ -6,6 +6,7 @@ from typing import Literal
 
 from bot.campaign.effects import AskHuman, Effect, MarkCommit, OfferPull, ReactFinally, SayResult, SayStatus
 from bot.forge.threads import keep, say_once
+from bot.git.difference import difference
 from bot.ledger.layout import campaign_dir, plot_path
 from bot.model.campaign import Campaign, Checkpoint, Outcome
 from bot.render import comments
@@ -68,12 +69,18 @@ def _ask(effect: AskHuman, campaign: Campaign, found: Links) -> str:
         case Checkpoint.WINNER:
             return comments.checkpoint_winner(campaign, found)
         case Checkpoint.FINAL:
-            return comments.checkpoint_final(campaign, found)
+            return comments.checkpoint_final(campaign, found, difference)
 
 
 def result_key(campaign: Campaign) -> str:
     """A campaign that was retried ends more than once, and each end is news."""
     return f"{campaign.id}/result" + (f"/{campaign.retries}" if campaign.retries else "")
+
+
+def _status_beside(campaign: Campaign) -> tuple[str, ...]:
+    """Key of the status comment, where it stays in sight beside the result: the end of a cancelled campaign says all
+    that its status does."""
+    return () if campaign.outcome is Outcome.CANCELLED else (f"{campaign.id}/status",)
 
 
 def say(effect: Effect, scribe: Scribe, doors: Doors) -> str:
@@ -92,14 +99,14 @@ def say(effect: Effect, scribe: Scribe, doors: Doors) -> str:
             return str(asked)
         case SayResult():
             key = result_key(campaign)
-            said = say_once(forge, number, key, comments.result(campaign, links(campaign, scribe, doors)))
-            hush_everything_but(campaign, forge, (f"{campaign.id}/status", key))
+            body = comments.result(campaign, links(campaign, scribe, doors), difference)
+            said = say_once(forge, number, key, body)
+            hush_everything_but(campaign, forge, (*_status_beside(campaign), key))
             return str(said)
         case MarkCommit():
             state, context = status_state(campaign), f"kernelwright/{campaign.command.kernel}"
-            forge.set_status(
-                campaign.pull.head_sha, state, context, comments.commit_status(campaign), doors.settings.run_url
-            )
+            for commit in filter(None, (campaign.pull.head_sha, campaign.pushed)):
+                forge.set_status(commit, state, context, comments.commit_status(campaign), doors.settings.run_url)
             return state
         case ReactFinally():
             forge.react(campaign.comment_id, FINAL_REACTION[campaign.outcome or Outcome.FAILED])

@@ -8,7 +8,7 @@ from bot.errors import OperatorError
 from bot.model.reasons import ReasonCode
 from bot.settings import Settings
 from bot.targets.base import Target
-from bot.targets.contract import CONFIG, RepoConfig, read_config
+from bot.targets.contract import CONFIG, TRUSTED, RepoConfig, read_config
 from bot.targets.liger import open_target
 from bot.targets.tree import DirectoryTree
 
@@ -31,5 +31,5 @@ def open_desk(settings: Settings) -> Desk:
             reason=ReasonCode.CONFIG_INVALID,
         )
     tree = DirectoryTree(settings.workspace)
-    config = read_config(tree.read(CONFIG))
+    config = read_config(tree.read(CONFIG), of=TRUSTED)
     return Desk(config=config, target=open_target(tree, config))

@@ -32,7 +32,7 @@ from bot.model.ids import Digest, RepoPath
 from bot.model.measurement import Measurement, Suite
 from bot.model.reasons import ReasonCode
 from bot.model.variant import SourceFile, Variant, sources_digest
-from bot.targets.contract import CONFIG, read_config
+from bot.targets.contract import CONFIG, TRUSTED, read_config
 from bot.targets.judges import judging
 from bot.targets.liger import open_target
 from bot.zones.judging import verdict_of
@@ -100,7 +100,7 @@ def _known(campaign: Campaign, repo: Repo) -> Known:
     assert campaign.pull is not None and campaign.command is not None
     kernel = campaign.command.kernel
     try:
-        target = open_target(repo.at(campaign.pull.head_sha), read_config(repo.read("HEAD", CONFIG)))
+        target = open_target(repo.at(campaign.pull.head_sha), read_config(repo.read("HEAD", CONFIG), of=TRUSTED))
         files, changed = target.files(kernel), changed_files(campaign.pull, repo)
         # Most pull requests touch the kernel alone; telling more would mean reading every source of the repository.
         differs = judging(changed, target.site(kernel)) if set(changed) - set(files) else ()

@@ -53,7 +53,7 @@ from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, Variant
 from bot.proposers import next_proposal
 from bot.proposers.brief import Tried, brief_of
-from bot.targets.contract import CONFIG, read_config
+from bot.targets.contract import CONFIG, TRUSTED, RepoConfig, read_config
 from bot.targets.liger import open_target
 from bot.targets.tree import DirectoryTree
 from bot.zones import oracle
@@ -83,6 +83,9 @@ class Workshop:
     open_bench: Callable[..., Bench] = open_static_bench
     finish: Callable[..., Finalization] = finish
     clock: Callable[[], str] = utc_now
+    trusted: Path | None = None
+    """A checkout of the default branch. Without one the clone's HEAD stands for it, as in a mirror or in a clone of
+    one's own; a clone whose HEAD is the pinned commit would let a pull request describe itself."""
     is_own: bool = False
     """Whether it is the machine of who asks, with their own code on it: no runner that others send code to."""
     halt: Halt = field(default_factory=Halt)
@@ -149,14 +152,19 @@ class Shift:
             return ""
         return (
             f"this GPU machine would hold other people's code by {name} only; install bubblewrap on it"
-            f" (`kernelwright doctor --runner` says how), or set `require_sandbox = false` in {CONFIG}"
+            f" (`kernelwright doctor --runner` says how), or set `require_sandbox = false` in the {CONFIG} of {TRUSTED}"
         )
+
+    def _config(self) -> RepoConfig:
+        """From the default branch, never from the pull request: it says what runs, and behind which fence."""
+        shop = self._shop
+        text = DirectoryTree(shop.trusted).read(CONFIG) if shop.trusted else shop.repo.read("HEAD", CONFIG)
+        return read_config(text, of=TRUSTED)
 
     def profile(self, effect: ProfileKernel) -> Fact:
         assert self.campaign.command is not None and self.campaign.pull is not None
         kernel, tree = self.campaign.command.kernel, DirectoryTree(self._tree())
-        # The description of the target comes from the default branch, never from the pull request.
-        config = read_config(_text(self._shop.repo.read("HEAD", "kernelwright.toml")))
+        config = self._config()
         target = open_target(tree, config)
         if refused := target.refused(kernel):
             raise Preflight(ReasonCode.PREFLIGHT_FAILED, f"{refused}; {refused.hint}")

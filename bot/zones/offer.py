@@ -20,7 +20,7 @@ from bot.model.reasons import ReasonCode
 from bot.model.sweep import Cell, cell_of, own_branch
 from bot.render import dashboard
 from bot.render.links import Links
-from bot.targets.contract import CONFIG, RepoConfig, read_config
+from bot.targets.contract import CONFIG, TRUSTED, RepoConfig, read_config
 from bot.targets.judges import judging
 from bot.targets.liger import open_target
 from bot.targets.steady import is_harmless
@@ -57,7 +57,7 @@ def _cell(campaign: Campaign) -> Cell:
 def _allowed(campaign: Campaign, cell: Cell, repo: Repo) -> None:
     """By the policy that the default branch has now."""
     try:
-        config: RepoConfig = read_config(repo.read("HEAD", CONFIG))
+        config: RepoConfig = read_config(repo.read("HEAD", CONFIG), of=TRUSTED)
     except UserError as error:
         raise _No(error.reason, f"{error}; while nobody can say what is allowed, nothing is") from error
     _need(config.sweep.enabled, "[sweep] is no longer enabled on the default branch", ReasonCode.DISABLED)

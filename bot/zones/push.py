@@ -25,7 +25,7 @@ from bot.model.pull import PullSnapshot
 from bot.model.reasons import ReasonCode
 from bot.render import commit as commits
 from bot.settings import Settings
-from bot.targets.contract import CONFIG, read_config
+from bot.targets.contract import CONFIG, TRUSTED, read_config
 from bot.zones import carry, ground
 from bot.zones.approving import blocking, grant_of, is_past
 from bot.zones.conversation import say
@@ -93,7 +93,7 @@ def _forbidden(detail: str, *, unproved: bool = True) -> PushRefused:
 def as_allowed_now(campaign: Campaign, repo: Repo) -> Campaign | PushRefused:
     """The campaign under the policy that the default branch has now: the ledger's copy could be anybody's."""
     try:
-        policy = read_config(repo.read("HEAD", CONFIG)).policy
+        policy = read_config(repo.read("HEAD", CONFIG), of=TRUSTED).policy
     except UserError as error:
         return PushRefused(reason=error.reason, detail=f"{error}; while nobody can say what is allowed, nothing is")
     if policy.oracle == "target" and campaign.policy.oracle != "target":

@@ -6,6 +6,7 @@ from typing import TypeAlias, assert_never
 
 from bot.commands import help
 from bot.forge.events import CommentPosted
+from bot.git.difference import difference
 from bot.model.campaign import Campaign, Stage
 from bot.model.commands import Explain, Help, ListKernels, Status
 from bot.model.reasons import ReasonCode
@@ -42,7 +43,7 @@ def _told(command: Question, event: CommentPosted, scribe: Scribe | None, desk: 
         case Explain():
             assert scribe is not None, "the policy refuses this before the first campaign"
             found = links(scribe.campaign, scribe, doors)
-            return comments.explanation(scribe.campaign, command.variant, found)
+            return comments.explanation(scribe.campaign, command.variant, found, difference)
         case _:
             assert_never(command)
 

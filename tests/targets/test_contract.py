@@ -11,7 +11,8 @@ from bot.errors import UserError
 from bot.model.commands import MOST_VARIANTS
 from bot.model.policy import RepoPolicy
 from bot.model.reasons import ReasonCode
-from bot.targets.contract import MAX_TEXT, read_config
+from bot.render.escape import CELL_LIMIT
+from bot.targets.contract import MAX_TEXT, TRUSTED, read_config
 from bot.targets.sizes import SIZES
 
 SAMPLE = Path(__file__).parents[2] / "templates" / "sample" / "kernelwright.toml"
@@ -177,7 +178,35 @@ def test_a_wrong_line_of_a_kernel(line: str, complaint: str) -> None:
 @pytest.mark.parametrize("key", ["source", "module", "source_root", "test", "benchmark"])
 def test_what_a_kernel_must_say(key: str) -> None:
     lines = [line for line in KERNEL.splitlines() if not line.startswith(f"{key} ")]
-    assert str(refused("\n".join(lines))) == f"kernelwright.toml: `target.kernels.rms_norm.{key}` is missing"
+    assert str(refused("\n".join(lines))) == f"kernelwright.toml: [target.kernels.rms_norm] lacks: {key}"
+
+
+def test_all_that_a_section_lacks_is_told_at_once() -> None:
+    error = refused('[target.kernels.rms_norm]\nsource = "lib/rms.py"\n[target.kernels.softmax]\n')
+    assert str(error).endswith("[target.kernels.rms_norm] lacks: module, source_root, test, benchmark")
+    assert "docs/install.md" in error.hint
+
+
+@pytest.mark.parametrize("key", ["source", "source_root", "test", "benchmark"])
+@pytest.mark.parametrize("value", [".", "./lib", "lib/..", "/lib", "a b", ""])
+def test_which_paths_there_are_is_said_in_words(key: str, value: str) -> None:
+    lines = [f'{key} = "{value}"' if line.startswith(f"{key} ") else line for line in KERNEL.splitlines()]
+    error = refused("\n".join(lines))
+    assert f"`target.kernels.rms_norm.{key}` takes a path below the top of the repository" in str(error)
+    assert "\\A" not in str(error) and "default" not in error.hint
+
+
+@pytest.mark.parametrize("name", ["scale", "my_norm", "RMS_norm", "'../x'", "'a b'"])
+def test_a_section_is_named_after_an_operator_and_all_of_them_are_listed(name: str) -> None:
+    error = refused(f'[target.kernels.{name}]\nsource = "x.py"')
+    assert str(error).endswith("' is not an operator that can be judged")
+    assert error.hint.startswith(f"name the section after one of: {', '.join(sorted(SIZES))};")
+    assert len(error.hint) <= CELL_LIMIT, "a comment would cut it"
+
+
+def test_it_is_said_which_branch_s_copy_is_wrong() -> None:
+    with pytest.raises(UserError, match=r"^kernelwright\.toml of the default branch: unknown key `polcy`"):
+        read_config("polcy = 1", of=TRUSTED)
 
 
 @pytest.mark.parametrize(
@@ -185,14 +214,8 @@ def test_what_a_kernel_must_say(key: str) -> None:
     [
         ('"lib/mine/norms/rms.py"', '"lib/mine/other.py"', "source_root and then module"),
         ('"lib"', '"src"', "source_root and then module"),
-        ('"mine.norms.rms"', '"mine.norms.rms; import os"', "module"),
+        ('"mine.norms.rms"', '"mine.norms.rms; import os"', "module` takes a module's dotted name"),
         ('"tests/test_rms.py"', '"../test_rms.py"', "test"),
-        (
-            "rms_norm]",
-            "my_norm]",
-            f"there are recipes for {', '.join(sorted(SIZES))}",
-        ),
-        ("rms_norm]", "'../x']", "target.kernels"),
     ],
 )
 def test_a_kernel_that_does_not_add_up(old: str, new: str, complaint: str) -> None:

@@ -182,6 +182,14 @@ def test_a_link_is_no_kernel(tmp_path: Path) -> None:
     assert open_target(tree, DEFAULT).missing("rms_norm") == ("src/pkg/ops/rms_norm.py",)
 
 
+def test_the_library_that_stock_numbers_are_of_is_known_by_its_package(tmp_path: Path) -> None:
+    renamed = {path.replace("src/pkg/", "src/liger_kernel/"): text for path, text in TWO.items()}
+    stock, other = target(tmp_path / "stock", renamed), target(tmp_path / "other", TWO)
+    assert stock.site("softmax").module == "liger_kernel.ops.softmax"
+    assert len(stock.suite("softmax").cases) > len(other.suite("softmax").cases)
+    assert stock.suite("softmax", "quick") == other.suite("softmax", "quick")
+
+
 def test_the_sample() -> None:
     tree = DirectoryTree(SAMPLE)
     sample = open_target(tree, read_config(tree.read("kernelwright.toml")))

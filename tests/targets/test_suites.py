@@ -49,11 +49,17 @@ def test_cases_are_in_the_recipes_words(kernel: str, name: str) -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_ids_are_one_of_a_kind_and_quick_is_part_of_full(kernel: str) -> None:
-    full, quick = suite_of(kernel), suite_of(kernel, "quick")
+    full, quick = suite_of(kernel, in_liger=True), suite_of(kernel, "quick")
     ids = [case.id for case in (*full.cases, *full.checks)]
     assert len(ids) == len(set(ids))
     assert set(quick.cases) < set(full.cases) and set(quick.checks) < set(full.checks)
     assert not any(case.hidden for case in quick.checks)
+
+
+def test_liger_kernel_itself_is_scored_on_more_rows_than_a_library_laid_out_like_it() -> None:
+    mine, stock = suite_of("softmax"), suite_of("softmax", in_liger=True)
+    assert mine.checks == stock.checks and mine.cases == stock.cases[: len(mine.cases)]
+    assert [case.size("cols") for case in stock.cases[len(mine.cases) :]] == [32000, 32000, 65536, 65536]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -107,7 +113,7 @@ def test_checks_are_small_enough_for_the_interpreter(kernel: str) -> None:
 def test_a_dry_run_of_a_scored_case_fits_in_memory(kernel: str) -> None:
     """Operands and outputs with their gradients, in bfloat16, and one float32 matrix for an intermediate result."""
     recipe = RECIPES[kernel]
-    for case in suite_of(kernel).cases:
+    for case in suite_of(kernel, in_liger=True).cases:
         tensors = [thing.dims for thing in (*recipe.operands, *recipe.outputs)]
         elements = [math.prod(extent(dict(case.shape), dim) for dim in dims) for dims in tensors]
         assert 2 * 2 * sum(elements) + 4 * max(elements) < MOST, case.id

@@ -22,6 +22,10 @@ POOLS = '[sweep.pools]\nampere = ["self-hosted", "a100"]\nblackwell = ["self-hos
 TALK = ("comment", "ledger", "read", "status")
 
 
+OWN_RULES = b"polcy = 1\n"
+"""What a pull request says of itself. Whoever reads it stops there."""
+
+
 @dataclass
 class Played:
     """One campaign from its comment to its commit."""
@@ -41,6 +45,7 @@ class Played:
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory, python: Path) -> Iterator[Played]:
     stage = Stage(tmp_path_factory.mktemp("played"), python)
+    stage.hub.push(DANA, "topic", {"kernelwright.toml": OWN_RULES}, "Rules of my own\n")
     pinned = stage.head
     asked = stage.says(MIRA, f"/optimize {KERNEL} mode=autonomous")
     yield Played(stage, pinned, asked, stage.approves(MIRA))
@@ -99,6 +104,11 @@ def test_the_gpu_job_starts_from_the_order_and_two_verified_checkouts(played: Pl
         pinned = Repo(ran.folder / "workspace" / "kernelwright-pinned").resolve("HEAD")
         assert pinned == played.pinned
         assert (ran.folder / "temp" / "kernelwright-segment" / "segment.jsonl").is_file()
+
+
+def test_the_rules_of_the_default_branch_count_and_no_others(played: Played) -> None:
+    assert Repo(played.stage.hub.bare).read(played.pinned, "kernelwright.toml") == OWN_RULES
+    assert played.stage.campaign.outcome is Outcome.PUSHED
 
 
 def test_the_same_comment_delivered_again_changes_nothing(played: Played) -> None:

@@ -53,8 +53,8 @@ def gpu_job(
     folder = talk.folder / f"job-{talk.jobs}"
     folder.mkdir()
     subprocess.run(["git", "clone", "--quiet", "--mirror", str(talk.hub.bare), str(folder / "clone")], check=True)
-    doors = {"open_bench": Fenced, "finish": finisher or Finisher(), **doors}
-    shop = Workshop(repo=Repo(folder / "clone"), python=sys.executable, scratch=folder / "scratch", gpu=gpu, **doors)
+    doors = {"repo": Repo(folder / "clone"), "open_bench": Fenced, "finish": finisher or Finisher(), **doors}
+    shop = Workshop(python=sys.executable, scratch=folder / "scratch", gpu=gpu, **doors)
     order, tip = talk.campaign.order, talk.branches["kernelwright/ledger"]
     assert isinstance(order, Order)
     measure(order, tip, shop, folder / "out")
@@ -81,6 +81,57 @@ def test_the_repository_may_allow_it(at: At) -> None:
     talk.allows("require_sandbox = false")
     (profiled,) = gpu_job(talk, gpu=H200, **UNFENCED)
     assert isinstance(profiled, Profiled)
+
+
+def as_the_workflow_has_it(talk: Conversation, *, at_head: str, on_main: str) -> dict[str, Any]:
+    """Two checkouts: of the default branch, and of the pinned commit, whose own kernelwright.toml is a stranger's."""
+    talk.pushes(DANA, at_head, path="kernelwright.toml")
+    talk.pushes(MIRA, on_main, branch="main", path="kernelwright.toml")
+    talk.asks(MIRA, f"/optimize {KERNEL}")
+    assert talk.campaign.pull is not None
+    for name, commit in (("pinned", talk.campaign.pull.head_sha), ("default", talk.branches["main"])):
+        place = talk.folder / name
+        subprocess.run(["git", "clone", "--quiet", "--no-checkout", str(talk.hub.bare), str(place)], check=True)
+        subprocess.run(["git", "checkout", "--quiet", "--detach", commit], cwd=place, check=True)
+    return {"repo": Repo(talk.folder / "pinned"), "trusted": talk.folder / "default"}
+
+
+def test_a_pull_request_cannot_take_the_fence_down(at: At) -> None:
+    words = {"at_head": "[policy]\nrequire_sandbox = false\n", "on_main": '[policy]\nevidence = "static"\n'}
+    shop = as_the_workflow_has_it(talk := at("opened"), **words)
+    (refused,) = gpu_job(talk, gpu=H200, **UNFENCED, **shop)
+    assert isinstance(refused, OrderFailed) and "install bubblewrap" in refused.detail
+
+
+def test_a_pull_request_cannot_choose_the_command_that_tests_it(at: At) -> None:
+    own = f"""
+    [target.kernels.{KERNEL}]
+    source = "{PATH}"
+    module = "{PATH.removeprefix("src/").removesuffix(".py").replace("/", ".")}"
+    source_root = "src"
+    test = "{TEST}"
+    benchmark = "benchmark/scripts/benchmark_{KERNEL}.py"
+    test_command = ["true", "{{test}}"]
+    """
+    shop = as_the_workflow_has_it(talk := at("opened"), at_head=own, on_main="[policy]\n")
+    (profiled,) = gpu_job(talk, **shop)
+    assert isinstance(profiled, Profiled) and "pytest" in profiled.profile.site.test_command
+
+
+def test_what_is_wrong_in_the_pull_request_s_copy_alone_stops_nothing(at: At) -> None:
+    shop = as_the_workflow_has_it(talk := at("opened"), at_head="[policy]\npolcy = 1\n", on_main="[policy]\n")
+    (profiled,) = gpu_job(talk, **shop)
+    assert isinstance(profiled, Profiled)
+
+
+def test_what_is_wrong_on_the_default_branch_is_said_of_the_default_branch(at: At) -> None:
+    talk = at("profiling")
+    wrong = talk.folder / "wrong"
+    wrong.mkdir()
+    (wrong / "kernelwright.toml").write_text("polcy = 1\n")
+    (refused,) = gpu_job(talk, trusted=wrong)
+    assert isinstance(refused, OrderFailed) and refused.reason is ReasonCode.CONFIG_INVALID
+    assert "kernelwright.toml of the default branch: unknown key `polcy`" in refused.detail
 
 
 def test_on_a_machine_of_one_s_own_nobody_else_s_code_runs(at: At) -> None:
