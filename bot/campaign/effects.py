@@ -39,7 +39,7 @@ class SayStatus(Word):
 
 
 class MarkCommit(Word):
-    """Set the commit status of the pinned head."""
+    """Set the commit status of the pinned head, and of the commit that was pushed onto it."""
 
     zones: ClassVar[frozenset[Zone]] = TALK
     stage: Stage

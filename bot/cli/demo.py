@@ -19,6 +19,7 @@ from typing import Any
 import click
 
 from bot.campaign.machine import fold
+from bot.cli.job_lines import JobLines
 from bot.cli.local_runner import runner_of
 from bot.cli.output_folder import emptied
 from bot.cli.sample_world import (
@@ -33,7 +34,7 @@ from bot.cli.sample_world import (
     populate,
     sample_kernels,
 )
-from bot.cli.session import Session, job_line
+from bot.cli.session import Session
 from bot.errors import OperatorError, UserError
 from bot.git.repo import Repo
 from bot.ledger.branch import Ledger
@@ -69,7 +70,8 @@ class Play:
         populate(hub)
         self.number = open_pull(hub, kernel)
         self._runner = _runner(hub, out)
-        self._runner.ended = self._ended
+        self._lines = JobLines()
+        self._runner.began, self._runner.ended = self._began, self._ended
 
     def begin(self) -> None:
         mode = " mode=autonomous" if self._mode == "autonomous" else ""
@@ -79,9 +81,13 @@ class Play:
         _tell(f"{who}: {text}")
         self._hub.comment(who, self.number, text)
 
+    def _began(self, ran: Ran) -> None:
+        if ran.zone:
+            _tell(self._lines.began(ran))
+
     def _ended(self, ran: Ran) -> None:
         if ran.zone:
-            _tell(job_line(ran))
+            _tell(self._lines.ended(ran))
         if ran.result != "success":
             raise OperatorError(f"the {ran.job} job did not finish", hint=f"what it said is in {ran.folder / LOG}")
 

@@ -17,11 +17,15 @@ from bot.git.repo import Repo
 from bot.git.run import run
 from bot.model.reasons import ReasonCode
 from bot.render import workflows
+from bot.targets.contract import read_config
 
 FOLDER = Path(".github") / "workflows"
 REMOTE = re.compile(r"(?:https?|ssh|git)(?:://|@)[^/:\s]+(?::\d+)?[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?")
 NEXT = """
-Next, on GitHub (docs/install.md has every step):
+Next, to try it here: commit these files, make a branch with any change in a kernel, switch back, then
+  kernelwright rehearse --repo .   an embedded GitHub on this machine; without a GPU everything is estimated
+
+On GitHub (docs/install.md has every step):
   gh variable set KERNELWRIGHT_RUNNER --body '["self-hosted", "gpu"]'   the labels of your GPU runner
   gh variable set KERNELWRIGHT_PYTHON --body /opt/kernelwright/bin/python   the Python on it that has torch and Triton
   commit and push these files to the default branch
@@ -124,10 +128,20 @@ def put(path: Path, wanted: str) -> str:
     return {"write": "wrote     ", "same": "unchanged ", "replace": "replaced  "}[what] + f"  {path.name}"
 
 
+def _allowed(text: str) -> str:
+    """What somebody may not expect of a file that is kept: estimates are enough for it, or it is wrong."""
+    try:
+        policy = read_config(text).policy
+    except UserError as error:
+        return f", which has to be mended: {error}; {error.hint}"
+    return ': its `evidence = "static"` lets estimates be pushed' if policy.evidence == "static" else ""
+
+
 def start_config(repo: Path) -> str:
     path = repo / workflows.STARTER
-    if _read(path) is not None:
-        return f"kept        {path.name}"
+    found = _read(path)
+    if found is not None:
+        return f"kept        {path.name}{_allowed(found)}"
     _write(path, workflows.starter())
     return f"wrote       {path.name}: what this repository allows"
 

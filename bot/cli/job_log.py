@@ -16,14 +16,21 @@ SEGMENT_FOLDER = "kernelwright-segment"
 STATES: dict[Result, JobState] = {"success": "done", "cancelled": "stopped", "failure": "failed", "running": "running"}
 
 
-def _campaign(ran: Ran) -> str:
+def campaign_of(ran: Ran) -> str:
     """The campaign that a job was started for, or that came of what it read."""
     return str(ran.inputs.get("campaign") or ran.report.get("campaign") or "")
 
 
+def _state(ran: Ran) -> JobState:
+    """A job that said no came to its end as it should; it looks like no success all the same."""
+    is_no = ran.result == "success" and ran.report.get("decision") == "refused"
+    return "refused" if is_no else STATES[ran.result]
+
+
 def _words(ran: Ran) -> str:
     if ran.result == "success":
-        return str(ran.report.get("reason_code", "")).replace("_", " ")
+        code = str(ran.report.get("reason_code", "")).replace("_", " ")
+        return f"refused: {code}" if _state(ran) == "refused" else code
     return "" if ran.result == "running" else f"see {ran.folder.name}"
 
 
@@ -41,15 +48,18 @@ class JobLog:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         with self._lock:
             if ran.zone:
-                self._lines[ran.folder] = (_campaign(ran), JobLine(1 + len(self._lines), ran.zone, 0, "running", at))
+                self._lines[ran.folder] = (campaign_of(ran), JobLine(1 + len(self._lines), ran.zone, 0, "running", at))
 
     def ended(self, ran: Ran) -> None:
         with self._lock:
             if ran.folder in self._lines:
                 line = self._lines[ran.folder][1]
-                state = STATES[ran.result]
-                took = ran.seconds if state == "done" else None  # of any other the page says the state
-                self._lines[ran.folder] = (_campaign(ran), replace(line, state=state, seconds=took, words=_words(ran)))
+                state = _state(ran)
+                took = ran.seconds if ran.result == "success" else None  # of any other the page says the state
+                self._lines[ran.folder] = (
+                    campaign_of(ran),
+                    replace(line, state=state, seconds=took, words=_words(ran)),
+                )
 
     def _measuring(self, *states: JobState) -> dict[str, Path]:
         with self._lock:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from bot.cli.job_lines import CHECKING, JobLines
 from bot.cli.job_log import JobLog
 from bot.cli.watching import Watcher, card, commands_for
 from bot.errors import BotError
@@ -16,34 +17,31 @@ from bot.localhub.board import Board, Card
 from bot.localhub.lanes import Lanes
 from bot.localhub.runner import Runner
 from bot.localhub.server import Hub
-from bot.localhub.steps import LOG, Ran
+from bot.localhub.steps import Ran
 from bot.model.campaign import Campaign
-from bot.render.numbers import seconds
 
 SHOW_EVERY_S = 0.2
 JOIN_S = 15.0
 
 
-def job_line(ran: Ran) -> str:
-    """One job for a terminal: what it was, how long it took, what came of it."""
-    words = {"cancelled": "stopped", "failure": f"failed: see {ran.folder / LOG}"}
-    told = words.get(ran.result) or ran.report.get("reason_code", "")
-    stage = ran.report.get("stage") if ran.result == "success" else None
-    return f"  {ran.zone:8} {seconds(ran.seconds):>8}  {told:22}{f' now {stage}' if stage else ''}".rstrip()
-
-
 class Session:
     def __init__(
-        self, hub: Hub, runner: Runner, kernels: Mapping[int, str], tell: Callable[[str], None] = lambda _: None
+        self,
+        hub: Hub,
+        runner: Runner,
+        kernels: Mapping[int, str],
+        tell: Callable[[str], None] = lambda _: None,
+        again: str = "kernelwright demo --interactive",
     ) -> None:
-        """`kernels`: pull request -> the kernel it is about. `tell`: where a line about each job goes."""
-        self._hub, self._kernels, self._tell = hub, kernels, tell
+        """`kernels`: pull request -> the kernel it is about. `tell`: where a line about each job goes. `again`: the
+        command that starts such a session."""
+        self._hub, self._kernels, self._tell, self._again = hub, kernels, tell, again
         self._watcher = Watcher(Ledger(Repo(hub.bare), remote="."))
-        self._log = JobLog()
+        self._log, self._lines = JobLog(), JobLines()
         self._over = threading.Event()
         self._watch = threading.Thread(target=self._show_all, daemon=True)
         self._lanes = Lanes(hub, runner, lambda error: tell(f"  a job could not be played: {error}"))
-        runner.began, runner.ended = self._log.began, self._ended
+        runner.began, runner.ended = self._began, self._ended
 
     def start(self) -> Session:
         self._show()
@@ -63,10 +61,15 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    def _began(self, ran: Ran) -> None:
+        self._log.began(ran)
+        if ran.zone and not self._over.is_set():
+            self._tell(self._lines.began(ran))
+
     def _ended(self, ran: Ran) -> None:
         self._log.ended(ran)
         if (ran.zone or ran.result == "failure") and not self._over.is_set():
-            self._tell(job_line(ran))
+            self._tell(self._lines.ended(ran))
 
     # The board
 
@@ -83,7 +86,7 @@ class Session:
         if job is None and campaign.order is not None and self._log.is_measuring():
             return replace(shown, words="waits for the runner, which works for another campaign")
         if job is not None and job.zone == "publish" and shown.state == "busy":
-            return replace(shown, words="checking what the job found, and writing it up")
+            return replace(shown, words=CHECKING)
         return shown
 
     def _show(self) -> None:
@@ -92,4 +95,4 @@ class Session:
         latest = {found.pull.number: found for found in reversed(campaigns) if found.pull}
         commands = {number: commands_for(latest.get(number), kernel) for number, kernel in self._kernels.items()}
         cards = tuple(self._card(found) for found in campaigns)
-        self._hub.show(Board(cards=cards, jobs=self._log.lines(), commands=commands))
+        self._hub.show(Board(cards=cards, jobs=self._log.lines(), commands=commands, again=self._again))

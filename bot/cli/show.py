@@ -101,6 +101,7 @@ def _write(path: Path, page: str) -> None:
 
 def report(campaign: Campaign, lines: tuple[JournalLine, ...]) -> str:
     """The HTML page, with pictures and verdicts made again from the raw facts."""
+    from bot.git.difference import difference
     from bot.render.report_html import page
     from bot.zones.rereading import doubted
 
@@ -108,7 +109,7 @@ def report(campaign: Campaign, lines: tuple[JournalLine, ...]) -> str:
     sources = tuple(number.says() for number in profile.hardware) if profile else ()
     sources = sources or (cited(for_runner(runner)) if runner else ())
     again = doubted(campaign.id, (line.fact for line in lines))
-    return page(campaign, lines, _drawn(campaign), doubted=again, sources=sources)
+    return page(campaign, lines, _drawn(campaign), doubted=again, sources=sources, differ=difference)
 
 
 @click.command()

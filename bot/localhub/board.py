@@ -8,7 +8,8 @@ from typing import Literal, TypeAlias
 
 State: TypeAlias = Literal["busy", "asks", "good", "quiet", "bad"]
 """busy: the bot works; asks: a person is waited for; the others are ends."""
-JobState: TypeAlias = Literal["waiting", "running", "done", "stopped", "failed"]
+JobState: TypeAlias = Literal["waiting", "running", "done", "refused", "stopped", "failed"]
+"""refused: the job did its work, and the answer is no."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,8 @@ class Board:
     """The newest first."""
     commands: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """Pull request -> what a person may want to type there now."""
+    again: str = ""
+    """The command that serves such a page anew, for whoever looks at one whose server has gone."""
 
     @property
     def is_reading(self) -> bool:

@@ -12,6 +12,7 @@ from bot.model.people import Actor, Refusal
 from bot.model.reasons import ReasonCode
 from bot.model.wait import Wait
 from bot.render import (
+    answering,
     bars,
     budget,
     commit,
@@ -35,6 +36,7 @@ from bot.render.environment import render
 from bot.render.escape import Trusted
 from bot.render.links import Links, link, picture
 from bot.render.meanings import MEANINGS
+from bot.render.view import Differ
 
 NO_LINKS = Links()
 OPEN_CASES = 12
@@ -182,6 +184,7 @@ def checkpoint_profile(campaign: Campaign, links: Links = NO_LINKS) -> str:
     def more(detail: Detail) -> dict[str, Any]:
         return {
             "approval": typed.approval(campaign),
+            "who": answering.who(campaign),
             "diagnosis": profile.diagnosis,
             "differs": [escape.code(path) for path in profile.oracle_differs[: detail.visible]],
             "differ_count": len(profile.oracle_differs),
@@ -195,9 +198,8 @@ def checkpoint_profile(campaign: Campaign, links: Links = NO_LINKS) -> str:
 def checkpoint_winner(campaign: Campaign, links: Links = NO_LINKS) -> str:
     """Asks which variant to finish."""
     picks = [f"v{number}" for number in campaign.lineage[1:] if number != view.best(campaign)]
-    return _page(
-        "checkpoint_winner", campaign, links, lambda _: {"approval": typed.approval(campaign), "picks": picks[-8:]}
-    )
+    asked = {"approval": typed.approval(campaign), "who": answering.who(campaign), "picks": picks[-8:]}
+    return _page("checkpoint_winner", campaign, links, lambda _: asked)
 
 
 def _files(campaign: Campaign) -> list[Trusted]:
@@ -207,11 +209,10 @@ def _files(campaign: Campaign) -> list[Trusted]:
     return [*(escape.code(path) for path in changed[:MOST_FILES]), *rest]
 
 
-def _finalization(campaign: Campaign, detail: Detail) -> dict[str, Any]:
+def _finalization(campaign: Campaign, detail: Detail, diff: str) -> dict[str, Any]:
     """What the clean worktree said: the table of commands, what failed, the change itself."""
     done = campaign.finalization
     runs = [("tests", run) for run in done.tests] + [("style", run) for run in done.style] if done else []
-    diff = view.diff(view.sources_of(campaign, 0), view.committed(campaign))
     return {
         "approval": typed.approval(campaign),
         "runs": folded.commands(runs[: 2 * detail.visible]),
@@ -221,13 +222,14 @@ def _finalization(campaign: Campaign, detail: Detail) -> dict[str, Any]:
         "diff_size": view.diff_size(diff),
         "files": _files(campaign),
         "message": escape.fence(commit.winner_message(campaign), "text", lines=detail.lines),
-        "author": campaign.pull.author.login if campaign.pull else "",
+        "who": answering.who(campaign, final=True),
     }
 
 
-def checkpoint_final(campaign: Campaign, links: Links = NO_LINKS) -> str:
+def checkpoint_final(campaign: Campaign, links: Links = NO_LINKS, differ: Differ = view.diff) -> str:
     """Asks whether to push. Tests and style have passed."""
-    return _page("checkpoint_final", campaign, links, lambda detail: _finalization(campaign, detail))
+    diff = differ(view.sources_of(campaign, 0), view.committed(campaign))
+    return _page("checkpoint_final", campaign, links, lambda detail: _finalization(campaign, detail, diff))
 
 
 def _last_word(campaign: Campaign) -> str:
@@ -238,19 +240,26 @@ def _last_word(campaign: Campaign) -> str:
     return found.actor.login if found else ""
 
 
+def _is_reviewed(campaign: Campaign) -> bool:
+    """Whether the push was approved by a review, which is what a merge waits for."""
+    final = campaign.answer_to(Checkpoint.FINAL)
+    return final is not None and final.approved and final.via == "review"
+
+
 def _commit(campaign: Campaign, links: Links) -> Trusted:
     name = f"`{(campaign.pushed or '')[:7]}`"
     return link(name, links.commit) or Trusted(name)
 
 
-def result(campaign: Campaign, links: Links = NO_LINKS) -> str:
+def result(campaign: Campaign, links: Links = NO_LINKS, differ: Differ = view.diff) -> str:
     """The last word of a campaign, whatever it is."""
     outcome = campaign.outcome
     assert outcome is not None, "a result needs an outcome"
     meant = MEANINGS[campaign.reason or ReasonCode.INTERNAL_ERROR]
+    diff = differ(view.sources_of(campaign, 0), view.committed(campaign))
 
     def more(detail: Detail) -> dict[str, Any]:
-        return _finalization(campaign, detail) | {
+        return _finalization(campaign, detail, diff) | {
             "reason": campaign.reason or "internal_error",
             "detail": campaign.detail,
             "again": Trusted(escape.one_command(campaign.again) or typed.ANEW),
@@ -259,6 +268,7 @@ def result(campaign: Campaign, links: Links = NO_LINKS) -> str:
             "meaning_what": Trusted(meant.what),
             "meaning_why": Trusted(meant.why),
             "actor": _last_word(campaign),
+            "reviewed": _is_reviewed(campaign),
             "commit": _commit(campaign, links),
             "efficient": campaign.stopped == "efficient",
         }
@@ -266,12 +276,14 @@ def result(campaign: Campaign, links: Links = NO_LINKS) -> str:
     return _page(f"result_{outcome}", campaign, links, more)
 
 
-def explanation(campaign: Campaign, number: VariantNumber | None, links: Links = NO_LINKS) -> str:
+def explanation(
+    campaign: Campaign, number: VariantNumber | None, links: Links = NO_LINKS, differ: Differ = view.diff
+) -> str:
     """One variant in words; the one that matters most where none was named."""
     which = view.best(campaign) if number is None else number
 
     def at(detail: Detail) -> str:
-        values = _values(campaign, links) | explaining.values(campaign, which, detail)
+        values = _values(campaign, links) | explaining.values(campaign, which, detail, differ)
         return _said("explanation", values, typed.now(campaign))
 
     return budget.fitted(at)

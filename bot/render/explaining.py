@@ -10,6 +10,7 @@ from bot.model.verdict import Decision, Finding
 from bot.render import escape, folded, labels, numbers, story, tables, view
 from bot.render.budget import Detail
 from bot.render.escape import Trusted, text
+from bot.render.view import Differ
 
 MOST_FINDINGS = 12
 HEADLINES = {
@@ -107,7 +108,7 @@ def _next(campaign: Campaign, number: VariantNumber) -> str:
     return "nothing is needed."
 
 
-def values(campaign: Campaign, number: VariantNumber, detail: Detail) -> dict[str, Any]:
+def values(campaign: Campaign, number: VariantNumber, detail: Detail, differ: Differ) -> dict[str, Any]:
     played = campaign.round_of(number) if number else None
     shared: dict[str, Any] = {
         "variant_name": variant_name(number),
@@ -125,7 +126,7 @@ def values(campaign: Campaign, number: VariantNumber, detail: Detail) -> dict[st
     }
     if played is None:
         return shared
-    diff = view.diff(view.sources_of(campaign, played.variant.parent), played.variant.files)
+    diff = differ(view.sources_of(campaign, played.variant.parent), played.variant.files)
     word, why = _why(campaign, played)
     idea = played.variant.hypothesis
     return shared | {

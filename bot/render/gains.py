@@ -129,6 +129,17 @@ def step(campaign: Campaign, played: Round) -> str:
     return _labelled(said, score)
 
 
+def over_best(campaign: Campaign, played: Round) -> str:
+    """The same for a cell, always with what it is a percentage of: `score +8.6 % over v1 (estimated)`."""
+    verdict = played.verdict
+    score = verdict.score if verdict else None
+    if verdict is None or score is None or verdict.gain_over_best is None:
+        return ""
+    what = "score" if _is_mixed(score) else "speed"
+    best = variant_name(best_before(campaign, played.variant.number))
+    return numbers.labelled(f"{what} {numbers.small_gain(verdict.gain_over_best)} over {best}", score.evidence)
+
+
 def _labelled(said: str, score: Score) -> str:
     return f"{said}, estimated" if score.evidence is Evidence.STATIC else said
 

@@ -7,7 +7,7 @@ Below: case by case the bytes that have to be moved over the time it took. A let
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from bot.model.campaign import Campaign
@@ -31,6 +31,11 @@ def rate(gb_s: float) -> str:
     if gb_s >= 1000:
         return f"{gb_s / 1000:.3g} TB/s"
     return f"{gb_s:.3g} GB/s"
+
+
+def rates(most: float) -> Callable[[float], str]:
+    """For the ticks of one axis: in one unit, so that it begins at 0 TB/s where it ends at 4."""
+    return (lambda gb_s: f"{gb_s / 1000:.3g} TB/s") if most >= 1000 else (lambda gb_s: f"{gb_s:.3g} GB/s")
 
 
 def work(gflop_s: float) -> str:
@@ -223,7 +228,8 @@ def figure(campaign: Campaign, known: Figures, look: Look) -> Any:
     for i, (point, name) in enumerate(zip(points, shown, strict=True)):
         _row(page, i, point, name)
     values = [value for p in points for value in (p.before, p.after, p.copy) if value is not None]
-    page.axes.set_xlim(0, 1.06 * max([*values, *([roof.ceiling] if roof.ceiling else [])]))
+    most = max([*values, *([roof.ceiling] if roof.ceiling else [])])
+    page.axes.set_xlim(0, 1.06 * most)
     estimated = ", estimated" if view.evidence(campaign) is Evidence.STATIC else ""
-    canvas.ticks(page, f"least bytes over time{estimated} (right is better)", rate, most=4)
+    canvas.ticks(page, f"least bytes over time{estimated} (right is better)", rates(most), most=4)
     return page.figure

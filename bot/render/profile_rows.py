@@ -8,7 +8,7 @@ from bot.model.campaign import Campaign, Profile
 from bot.model.diagnosis import CaseRoof, Ceiling, Clue
 from bot.model.measurement import Evidence, Passport
 from bot.model.profiling import Counters, KernelCounters, Timeline
-from bot.render import labels, numbers
+from bot.render import gains, labels, numbers
 from bot.render.numbers import UNKNOWN
 
 Row = Sequence[object]
@@ -146,19 +146,18 @@ def came_of(campaign: Campaign) -> list[Row]:
     for played in campaign.rounds:
         name, verdict = played.variant.hypothesis.technique, played.verdict
         planned = ahead.get(name)
-        gain = verdict.gain_over_best if verdict else None
         rows.append([
             f"v{played.variant.number}",
             name,
             (numbers.ratio(planned.at_most) if planned.at_most else UNKNOWN) if planned else "not planned",
             numbers.speed_alone(verdict.score if verdict else None),
-            numbers.percent(100 * gain, signed=True) if gain is not None else UNKNOWN,
+            gains.over_best(campaign, played) or UNKNOWN,
             labels.DECISIONS[verdict.decision] if verdict else "being judged",
         ])  # fmt: skip
     return rows
 
 
-CAME = ("#", "Technique", "At most (estimated)", "Gave, over v0", "Over the best before", "Decision")
+CAME = ("#", "Technique", "At most (estimated)", "Gave, over v0", "Against the best before", "Decision")
 KERNELS = ("Kernel", "Launches a pass", "Time a pass", "Share of the pass", "Case")
 
 

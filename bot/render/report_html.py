@@ -27,6 +27,7 @@ from bot.render.environment import templates_dir
 from bot.render.escape import plain, visible, visible_lines
 from bot.render.report_rows import Table
 from bot.render.terminal import ENDS
+from bot.render.view import Differ
 
 MOST_LINES = 1500
 """Lines of one diff; the record holds all of it."""
@@ -97,9 +98,9 @@ def _state(played: Round) -> str:
     return "accepted" if view.is_accepted(played) else "rejected"
 
 
-def _piece(campaign: Campaign, played: Round, believed: bool) -> Piece:
+def _piece(campaign: Campaign, played: Round, believed: bool, differ: Differ) -> Piece:
     number, verdict = played.variant.number, played.verdict
-    diff = view.diff(view.sources_of(campaign, played.variant.parent), played.variant.files)
+    diff = differ(view.sources_of(campaign, played.variant.parent), played.variant.files)
     return Piece(
         name=f"v{number}",
         played=played,
@@ -194,9 +195,9 @@ def _seen(value: object) -> object:
     return visible(value) if isinstance(value, str) else value
 
 
-def _values(campaign: Campaign, lines: tuple[JournalLine, ...]) -> dict[str, Any]:
+def _values(campaign: Campaign, lines: tuple[JournalLine, ...], differ: Differ) -> dict[str, Any]:
     done, number = campaign.finalization, view.best(campaign)
-    final = view.diff(view.sources_of(campaign, 0), view.committed(campaign)) if number else ""
+    final = differ(view.sources_of(campaign, 0), view.committed(campaign)) if number else ""
     return {
         "campaign": campaign,
         "kernel": view.kernel(campaign),
@@ -233,6 +234,7 @@ def page(
     *,
     doubted: Sequence[VariantNumber] = (),
     sources: Sequence[str] = (),
+    differ: Differ = view.diff,
 ) -> str:
     """The whole file. `doubted` are variants whose verdict does not follow from their raw facts when computed again;
     `sources` say where the numbers of the hardware were read."""
@@ -240,12 +242,12 @@ def page(
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     every = tuple(played.variant.number for played in campaign.rounds)
     return _environment().get_template("report.html.j2").render(
-        **_values(campaign, lines),
+        **_values(campaign, lines, differ),
         style=Markup(style),  # our own file, and no stranger's word is in it
         style_hash=f"sha256-{digest}",
         pictures=pictures(campaign, drawn),
         bars=bars.lines(campaign, (0, *every)) if every else [],
-        pieces=[_piece(campaign, played, played.variant.number not in doubted) for played in campaign.rounds],
+        pieces=[_piece(campaign, played, played.variant.number not in doubted, differ) for played in campaign.rounds],
         doubted=[f"v{number}" for number in doubted],
         sources=list(sources),
     ) + "\n"  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bot.model.campaign import Campaign, CommandRun, Finalization, Round
 from bot.model.facts import JournalLine
 from bot.model.measurement import Measurement, Resources
-from bot.render import labels, numbers, tables, times, view
+from bot.render import gains, labels, numbers, tables, times, view
 from bot.render.escape import plain
 from bot.render.terminal import told
 
@@ -112,9 +112,8 @@ def findings(campaign: Campaign, played: Round) -> Table | None:
 
 def idea(campaign: Campaign, played: Round) -> Table:
     """The hypothesis, as it was written before it was tried, and what became of it."""
-    variant, verdict = played.variant, played.verdict
+    variant = played.variant
     thought = variant.hypothesis
-    gain = verdict.gain_over_best if verdict else None
     known = [
         ("Why it should be faster", thought.why),
         ("Expected", thought.expected),
@@ -123,7 +122,7 @@ def idea(campaign: Campaign, played: Round) -> Table:
         ("Grew from", f"v{variant.parent}"),
         ("Builds on, or avoids", ", ".join(thought.references)),
         ("Correct", tables.correct(played.measurement)),
-        ("Over the best before it", numbers.percent(100 * gain, signed=True) if gain is not None else ""),
+        ("Against the best before it", gains.over_best(campaign, played)),
         ("Source", f"sha256 {variant.digest[:16]}"),
     ]
     found = _table(["", ""], [row for row in known if row[1]])

@@ -126,7 +126,7 @@ def _now(campaign: Campaign, stage: Stage, queued: bool) -> Trusted:
             f"**waiting for you**: {code(typed.approval(campaign))}, the other answers are in the question below"
         )
     if queued:
-        return Trusted(f"**waits for the runner**, then: {text(LATER[stage])}")
+        return Trusted(f"**handed to the runner**: {text(LATER[stage])}")
     doing = searched(campaign) if stage is Stage.OPTIMIZING and campaign.rounds else LATER[stage]
     return Trusted(f"**now**: {text(doing)}")
 
@@ -140,7 +140,8 @@ def asked(campaign: Campaign) -> tuple[Stage, ...]:
 
 
 def is_queued(campaign: Campaign, wait: Wait | None) -> bool:
-    """Whether its order certainly stands in the queue: others are before it, or nobody has taken it up for long."""
+    """Whether its order stood in the queue when this was written: others were before it, or nobody had taken it up for
+    long. The words stay when a job begins, so they must not say that it waits."""
     return campaign.stage in AT_WORK and ((wait is not None and wait.ahead > 0) or campaign.late is not None)
 
 
@@ -167,7 +168,7 @@ def table(campaign: Campaign, wait: Wait | None = None) -> Trusted:
 
 def headline(campaign: Campaign, wait: Wait | None = None) -> str:
     if is_queued(campaign, wait):
-        return "waiting for the runner"
+        return "handed to the runner"
     match campaign.stage:
         case Stage.NEW | Stage.PROFILING:
             return "profiling"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from difflib import unified_diff
+from typing import TypeAlias
 
 from bot.model.campaign import Campaign, CommandRun, Round, Stage
 from bot.model.ids import VariantNumber
@@ -11,7 +14,10 @@ from bot.model.variant import SourceFile
 from bot.model.verdict import CaseScore, Score
 from bot.render import labels, numbers
 
+Differ: TypeAlias = Callable[[tuple[SourceFile, ...], tuple[SourceFile, ...]], str]
+"""Tells two texts apart. Whoever has git hands its own in: a count beside a commit is then the commit's."""
 MOST_NOTES = 5
+HEAD = re.compile(r"^--- .*\n\+\+\+ .*\n(?=@@ )", re.MULTILINE)
 TRY_STAGES = (Stage.AWAIT_PROFILE, Stage.OPTIMIZING, Stage.AWAIT_WINNER)
 
 
@@ -146,7 +152,7 @@ def _lines(text: str) -> list[str]:
 
 
 def diff(before: tuple[SourceFile, ...], after: tuple[SourceFile, ...]) -> str:
-    """A real unified diff, never told from memory."""
+    """A real unified diff, never told from memory. Git pairs some lines otherwise, and so may count others."""
     old = {file.path: file.text for file in before}
     parts = []
     for file in after:
@@ -158,5 +164,6 @@ def diff(before: tuple[SourceFile, ...], after: tuple[SourceFile, ...]) -> str:
 
 
 def diff_size(shown: str) -> str:
-    lines = [line for line in shown.split("\n") if not line.startswith(("+++", "---"))]
+    """As `git diff --numstat` counts. A line that was `-- x` is shown as `--- x` when it goes: no head of a file."""
+    lines = HEAD.sub("", shown).split("\n")
     return f"+{sum(line.startswith('+') for line in lines)} -{sum(line.startswith('-') for line in lines)}"

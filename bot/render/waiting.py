@@ -1,4 +1,8 @@
-"""The line of the status comment that says when a person may look again."""
+"""The line of the status comment that says when a person may look again.
+
+Nobody can take it back when the job begins: what works on a GPU holds no token for the conversation. So it says how it
+was when it was written, which stays true while the job works.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +24,9 @@ def _span(low_s: float, high_s: float) -> str:
 def line(wait: Wait | None) -> str:
     if wait is None:
         return ""
-    place = "Next in line for the runner" if wait.ahead == 0 else f"{numbers.many(wait.ahead, 'job')} before it in line"
+    before = {0: "no other job was", 1: "1 job was"}.get(wait.ahead, f"{wait.ahead} jobs were")
+    place = f"Handed to the runner; when this was written, {before} before it."
     if wait.low_s is None or wait.high_s is None:
-        return f"{place}. How long it takes cannot be said: too few such jobs have run here."
+        return f"{place} How long it takes cannot be said: too few such jobs have run here."
     jobs = f"the last {wait.samples} {wait.phase} jobs here"
-    return f"{place}; {_span(wait.low_s, wait.high_s)}, going by {jobs}."
+    return f"{place} Expect {_span(wait.low_s, wait.high_s)} from then on, going by {jobs}."

@@ -54,7 +54,10 @@ def test_with_too_few_jobs_behind_it_nothing_is_said() -> None:
 def test_the_middle_half_of_the_last_jobs_is_what_is_said() -> None:
     found = wait(*past(60, 120, 180, 240, 300))
     assert (found.low_s, found.high_s, found.samples) == (120, 240, 5)
-    assert line(found) == "Next in line for the runner; about 2 to 4 minutes, going by the last 5 profile jobs here."
+    assert line(found) == (
+        "Handed to the runner; when this was written, no other job was before it. "
+        "Expect about 2 to 4 minutes from then on, going by the last 5 profile jobs here."
+    )
 
 
 def test_old_jobs_lost_ones_and_those_of_other_gpus_do_not_count() -> None:
@@ -67,7 +70,7 @@ def test_old_jobs_lost_ones_and_those_of_other_gpus_do_not_count() -> None:
 def test_orders_placed_before_it_are_ahead_and_cost_their_time() -> None:
     found = wait(*past(60, 60, 60), told("c40", "03:20"), told("c60", "03:40"), told("c41", "03:10", gpu="ampere"))
     assert (found.ahead, found.low_s, found.high_s) == (1, 120, 120)
-    assert line(found).startswith("1 job before it in line; about 2 minutes")
+    assert "when this was written, 1 job was before it. Expect about 2 minutes from then on" in line(found)
 
 
 def test_of_two_orders_of_one_moment_each_knows_its_place() -> None:

@@ -59,10 +59,11 @@ def test_every_command_line_is_one_that_is_there(line: tuple[str, ...]) -> None:
 
 def test_the_measuring_job_gets_its_order_as_a_file(tmp_path: Path) -> None:
     given = {"order": TAKEN, "repository": "/pinned", "segment": "/s", "evidence": "static"}
-    line = words(inputs("measure", tmp_path, **given))
+    line = words(inputs("measure", tmp_path, **given).model_copy(update={"workspace": Path("/default")}))
     order = tmp_path / "order.json"
     assert line == (
-        *("measure", "--order", str(order), "--repository", "/pinned", "--out", "/s"),
+        *("measure", "--order", str(order), "--repository", "/pinned", "--trusted", "/default"),
+        *("--out", "/s"),
         *("--scratch", str(tmp_path / "kernelwright-scratch"), "--evidence", "static"),
     )
     bundle = read_bundle(order)

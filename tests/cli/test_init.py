@@ -13,11 +13,12 @@ from bot.cli import init as door
 from bot.cli.entry import cli
 from bot.errors import OperatorError, UserError
 from bot.render import workflows
-from bot.targets.contract import RepoConfig, read_config
+from bot.targets.contract import KernelTable, RepoConfig, read_config
 
 ACTION = "kernels/kernelwright@" + "a" * 40
 NEWER = "kernels/kernelwright@" + "b" * 40
 FOLDER = Path(".github") / "workflows"
+INSTALL = Path(__file__).parents[2] / "docs" / "install.md"
 
 
 @pytest.fixture
@@ -124,18 +125,57 @@ def test_any_change_is_a_change(spoil: str) -> None:
 
 def test_an_existing_configuration_is_never_touched(repo: Path) -> None:
     (repo / "kernelwright.toml").write_text("[policy]\nself_approval = true\n", encoding="utf-8")
-    init(repo)
+    said = init(repo)
     assert (repo / "kernelwright.toml").read_text(encoding="utf-8") == "[policy]\nself_approval = true\n"
+    assert "kept        kernelwright.toml\n" in said, "and nothing of it has to be told"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[policy]\nevidence = "static"\n', ': its `evidence = "static"` lets estimates be pushed\n'),
+        ("polcy = 1\n", ", which has to be mended: kernelwright.toml: unknown key `polcy`; "),
+    ],
+)
+def test_what_one_may_not_expect_of_a_kept_configuration_is_told(repo: Path, text: str, told: str) -> None:
+    (repo / "kernelwright.toml").write_text(text, encoding="utf-8")
+    assert f"kept        kernelwright.toml{told}" in init(repo)
+
+
+def test_the_next_step_is_a_rehearsal_and_then_github(repo: Path) -> None:
+    said = init(repo)
+    assert 0 < said.index("kernelwright rehearse --repo .") < said.index("On GitHub") < said.index("gh variable set")
 
 
 def test_the_starter_allows_what_no_file_allows_and_shows_every_policy() -> None:
     assert read_config(workflows.starter()) == RepoConfig()
-    lines = workflows.starter().splitlines()
+    lines = workflows.starter().partition("\n# Where the kernels are")[0].splitlines()
     shown = [line.removeprefix("# ") for line in lines if line.startswith("# ") and " = " in line]
     policy = [line for line in shown if not line.startswith(("enabled", "pools"))]
     assert read_config("[policy]\n" + "\n".join(policy)) == RepoConfig()
     assert [line.split(" ")[0] for line in policy] == list(type(RepoConfig().policy).model_fields)
     assert read_config("[sweep]\n" + shown[-1]).sweep.pools, "the example of a pool is one"
+
+
+def described(text: str) -> RepoConfig:
+    """The section of a kernel that a page shows."""
+    section = text[text.index("[target.kernels.") :]
+    return read_config("\n".join(line.removeprefix("# ") for line in section.splitlines()))
+
+
+def test_the_section_of_a_kernel_that_is_shown_is_whole_and_the_same_in_both_places() -> None:
+    page = INSTALL.read_text(encoding="utf-8").split("```toml\n")[1].split("```")[0]
+    starter = described(workflows.starter())
+    assert described(page) == starter and set(starter.target.kernels) == {"rms_norm"}
+    needed = [name for name, field in KernelTable.model_fields.items() if field.is_required()]
+    assert [line.split(" = ")[0] for line in page.splitlines() if " = " in line] == needed
+
+
+@pytest.mark.parametrize("block", INSTALL.read_text(encoding="utf-8").split("```console\n")[1:])
+def test_what_the_page_shows_for_a_shell_is_read_by_one_as_it_stands(block: str) -> None:
+    lines = block.partition("```")[0]
+    assert "<" not in lines, "which would be a redirection"
+    subprocess.run(["bash", "-n"], input=lines, text=True, check=True)
 
 
 def test_an_enterprise_server_gets_the_words_it_knows(repo: Path) -> None:

@@ -204,7 +204,7 @@ def untouched(tmp_path: Path) -> dict[str, str]:
 
 ZONES: dict[str, tuple[str, ...]] = {
     "decide": ("decide",),
-    "measure": ("measure", "--order", "o", "--repository", ".", "--out", "x", "--scratch", "y"),
+    "measure": ("measure", "--order", "o", "--repository", ".", "--trusted", ".", "--out", "x", "--scratch", "y"),
     "publish": ("publish", "--campaign", "c1"),
     "push": ("push", "--campaign", "c1"),
     "reconcile": ("reconcile",),

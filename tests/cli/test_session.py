@@ -29,6 +29,7 @@ class Stand:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.told = list[str]()
+        self.decision = "acted"
         self.began: Callable[[Ran], None] = lambda ran: None
         self.ended: Callable[[Ran], None] = lambda ran: None
         self.hold, self.broken, self.stopped = threading.Event(), dict[str, Result](), threading.Event()
@@ -71,7 +72,8 @@ class Stand:
         self.began(ran)
         if zone == "measure":
             self.hold.wait(PATIENCE_S)
-        ran.printed = f'some words\n{{"campaign": "{campaign}", "reason_code": "all_good", "stage": "profiling"}}\n'
+        said = {"campaign": campaign, "reason_code": "all_good", "stage": "profiling", "decision": self.decision}
+        ran.printed = f"some words\n{json.dumps(said)}\n"
         ran.result, ran.seconds = self.broken.get(job, "success"), 0.1
         self.told.append(f"{job} {campaign}")
         self.ended(ran)
@@ -121,8 +123,26 @@ def test_the_page_lists_the_jobs_that_run_a_zone(hub: Hub, stand: Stand, said: l
     assert [(line.count, line.words, line.seconds) for line in lines(hub)] == [
         (number, "all good", 0.1) for number in (1, 2, 3, 4)
     ]
-    assert [line.split()[0] for line in said] == zones
-    assert said[0] == "  decide      0.1 s  all_good               now profiling"
+    assert [line.split()[1] for line in said] == [zone for zone in zones for _ in ("begins", "ends")]
+    assert said[:2] == [
+        "  001 decide      begins  reading what was written",
+        "  001 decide       0.1 s  all_good               now profiling",
+    ]
+
+
+def test_a_line_is_printed_when_a_job_begins_and_says_what_it_does(hub: Hub, stand: Stand, said: list[str]) -> None:
+    stand.hold.clear()
+    hub.comment("mira", 1, "/optimize c1 measure")
+    wait_for(lambda: states(hub) == [("decide", "done"), ("measure", "running")])
+    wait_for(lambda: said[-1] == "  004 measure     begins  profiling the untouched kernel")
+    stand.hold.set()
+
+
+def test_a_job_that_said_no_is_no_success_and_took_its_time(hub: Hub, stand: Stand) -> None:
+    stand.decision = "refused"
+    hub.comment("mira", 1, "/optimize c1")
+    wait_for(lambda: states(hub) == [("decide", "refused")])
+    assert (lines(hub)[0].words, lines(hub)[0].seconds) == ("refused: all good", 0.1)
 
 
 def test_a_job_that_runs_is_seen_while_it_runs(hub: Hub, stand: Stand) -> None:

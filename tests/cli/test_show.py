@@ -21,7 +21,7 @@ from bot.ledger.layout import LEDGER_REF, journal_path
 from bot.model.campaign import Campaign, Outcome, Zone
 from bot.model.facts import Answered, CampaignClosed, EffectDone, EffectRequested, Fact, RoundOpened, VariantJudged
 from bot.model.verdict import Decision
-from bot.render import plots
+from bot.render import plots, view
 from bot.zones.judging import verdict_of
 from bot.zones.rereading import doubted
 from tests.render import builders as a
@@ -135,6 +135,14 @@ def test_without_matplotlib_there_is_a_page_all_the_same(checkout: Path, monkeyp
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert shown("rms_norm", "--html", str(checkout / "page.html"), root=checkout).exit_code == 0
     assert "No pictures: matplotlib was not there" in (checkout / "page.html").read_text(encoding="utf-8")
+
+
+def test_the_page_counts_lines_as_git_does(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr(view, "unified_diff", lambda *_, **__: ["+ of the standard library"] * 777)
+    assert shown("rms_norm", "--html", str(checkout / "page.html"), root=checkout).exit_code == 0
+    page = (checkout / "page.html").read_text(encoding="utf-8")
+    assert "v3 against v0, +" in page and "+777" not in page
 
 
 def test_a_page_that_cannot_be_written_is_said(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,9 @@ from bot.localhub.server import Hub
 from tests.localhub.conftest import BOT
 from tests.localhub.test_page import ledger, png
 
+TICK = "m3 8.500 3.500 3.500L13 4.500"
+"""How the sign of a success is drawn."""
+
 
 @pytest.fixture
 def open_hub(hub: Hub) -> Hub:
@@ -268,6 +271,21 @@ def test_a_minimised_comment_is_folded(open_hub: Hub) -> None:
 def test_that_a_comment_is_being_read_can_be_seen(open_hub: Hub, zone: str, state: JobState, says: bool) -> None:
     open_hub.show(Board(jobs=(JobLine(1, zone, 0, state, "2026-01-02T03:04:05Z"),)))
     assert ("the bot reads what was written" in get(open_hub, "/sample/kernels/pull/1").text) is says
+
+
+@pytest.mark.parametrize(("state", "ticks"), [("done", 1), ("refused", 0)])
+def test_a_refusal_does_not_look_like_a_success(open_hub: Hub, state: JobState, ticks: int) -> None:
+    job = JobLine(1, "decide", 1, state, "2026-01-02T03:04:05Z", 1.0, "refused: permission denied")
+    open_hub.show(Board(jobs=(job,)))
+    page = get(open_hub, "/").text
+    row = page[page.index('<section class="card jobs">') :]
+    assert row.count(TICK) == ticks and "refused: permission denied" in row and "1.0 s" in row
+
+
+def test_the_start_page_promises_no_duration(open_hub: Hub) -> None:
+    begin = get(open_hub, "/").text.partition('aria-label="How to begin">')[2].partition("</section>")[0]
+    assert "a commit is on the branch" in begin
+    assert "minute" not in begin and "second" not in begin
 
 
 def test_campaigns_and_jobs_are_on_the_start_page_and_their_own(open_hub: Hub) -> None:

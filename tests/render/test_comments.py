@@ -180,6 +180,46 @@ def test_checkpoints(name: str, policy: RepoPolicy, golden: Golden) -> None:
     golden(f"comments/checkpoint_final{name}.md", comments.checkpoint_final(a.finalized(policy=policy), LINKS))
 
 
+@pytest.mark.parametrize(
+    ("changes", "early", "last"),
+    [
+        ({}, "Anyone with write access may answer.", "; a yes may not come from bob, who wrote this pull request."),
+        ({"self_approval": True}, "Anyone with write access may answer.", "Anyone with write access may answer."),
+        (
+            {"may_approve": "maintain", "self_approval": True},
+            "A yes needs the role maintain or admin, a no write access.",
+            "A yes needs the role maintain or admin, a no write access.",
+        ),
+        (
+            {"may_approve": "admin", "requester_approval": False},
+            "A yes needs the role admin, a no write access.",
+            "; a yes may not come from bob, who wrote this pull request, nor from alice, who asked for this.",
+        ),
+    ],
+)
+def test_every_question_says_who_may_answer_it(changes: dict[str, object], early: str, last: str) -> None:
+    policy = RepoPolicy.model_validate(changes)
+    assert early in comments.checkpoint_profile(a.profiled(policy=policy))
+    assert early in comments.checkpoint_winner(a.searched(policy=policy))
+    assert last in comments.checkpoint_final(a.finalized(policy=policy))
+    assert "may not come" not in comments.checkpoint_profile(a.profiled(policy=policy))
+
+
+def test_who_wrote_it_and_asked_for_it_is_named_once() -> None:
+    found = a.finalized(policy=RepoPolicy(requester_approval=False), requester=a.BOB)
+    assert "may not come from bob, who wrote this pull request and asked for this." in comments.checkpoint_final(found)
+
+
+def test_what_is_left_after_a_push_depends_on_what_was_reviewed() -> None:
+    by_review = a.pushed()
+    assert "what is left is to merge this pull request" in comments.result(by_review)
+    last = by_review.answers[-1].model_copy(update={"via": "comment"})
+    by_word = comments.result(a.pushed(answers=(*by_review.answers[:-1], last)))
+    nobody = comments.result(a.pushed(answers=(), policy=RepoPolicy(final_approval="none")))
+    for page in (by_word, nobody):
+        assert "what is left is to review this pull request, if nobody has, and to merge it" in page
+
+
 def test_a_measured_winner_shows_its_interval(golden: Golden) -> None:
     body = comments.checkpoint_winner(a.measured())
     golden("comments/checkpoint_winner_measured.md", body)
@@ -280,10 +320,21 @@ def test_a_campaign_without_a_pull_request_can_be_told() -> None:
     assert "review" not in comments.checkpoint_winner(a.searched(pull=None))
 
 
-def test_a_campaign_in_the_queue_says_that_it_waits_and_for_what() -> None:
+def test_a_campaign_in_the_queue_says_whom_it_was_handed_to_and_for_what() -> None:
     queued = comments.status(a.requested(), wait=Wait(phase=Phase.PROFILE, ahead=1))
-    assert queued.startswith("⏳ **`rms_norm`: waiting for the runner**") and "**waits for the runner**" in queued
-    assert "waits for the runner" not in comments.status(a.requested(), wait=Wait(phase=Phase.PROFILE, ahead=0))
+    assert (
+        queued.startswith("⏳ **`rms_norm`: handed to the runner**") and "**handed to the runner**: find out" in queued
+    )
+    assert "**handed to the runner**" not in comments.status(a.requested(), wait=Wait(phase=Phase.PROFILE, ahead=0))
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 2])
+@pytest.mark.parametrize("late", [None, "4711-1-profile"])
+def test_what_is_said_of_the_queue_stays_true_when_the_job_begins(ahead: int, late: str | None) -> None:
+    """Nobody writes the comment anew at that moment."""
+    page = comments.status(a.requested(late=late), wait=Wait(phase=Phase.PROFILE, ahead=ahead))
+    assert "when this was written" in page
+    assert not re.search(r"next in line|\bwaits\b|\bwaiting\b|has taken", page, re.IGNORECASE)
 
 
 def test_a_cancelled_campaign_says_so_first_and_who_did_it_without_a_row_for_what_never_was() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 
@@ -10,7 +11,7 @@ from bot.model.campaign import Campaign, Outcome, Round, Stage
 from bot.model.commands import Goal, Scope
 from bot.model.measurement import Evidence, Suite
 from bot.model.verdict import CaseScore, Decision, Finding, Score, Verdict
-from bot.render import comments, commit, gains, numbers, plots, summary
+from bot.render import comments, commit, gains, numbers, plots, profile_rows, report_rows, summary
 from tests.render import builders as a
 
 BEFORE = {"forward": 10.0, "backward": 30.0}
@@ -74,6 +75,19 @@ def test_the_geomean_is_of_the_sums_and_says_so_and_shows_them() -> None:
     score = campaign.rounds[0].verdict
     assert score is not None and score.score is not None
     assert mean == pytest.approx(numbers.speed(score.score)) == pytest.approx(2.0)
+
+
+def test_a_gain_in_a_table_says_what_it_is_a_percentage_of_and_over_what() -> None:
+    searched = a.searched()
+    memory_too = [gains.over_best(searched, played) for played in searched.rounds]
+    assert memory_too[0] == "score +8.6 % over v0 (estimated)"
+    fast = a.measured()
+    assert gains.over_best(fast, fast.rounds[0]).startswith("speed +")
+    assert gains.over_best(fast, fast.rounds[0]).endswith(" % over v0")
+    for page in (profile_rows.came_of(searched), profile_rows.came_of(fast)):
+        assert not [row for row in page if re.fullmatch(r"[+-][\d.]+ %", str(row[4]))], "a bare percentage"
+    told_of = [row for played in searched.rounds for row in report_rows.idea(searched, played).rows]
+    assert ("Against the best before it", memory_too[0]) in told_of
 
 
 def test_commit_comment_and_picture_print_the_sums_beside_the_cases() -> None:

@@ -11,7 +11,7 @@ import pytest
 from bot.model.campaign import Campaign
 from bot.model.measurement import Evidence
 from bot.model.verdict import CaseScore
-from bot.render import plot_canvas, plot_cases, plot_lineage, plots
+from bot.render import plot_canvas, plot_cases, plot_lineage, plot_roofline, plots
 from bot.render.plot_canvas import DARK, LIGHT, Look
 from bot.render.plot_data import NO_FIGURES, Figures, Roof, Spread
 from tests.conftest import GOLDEN
@@ -102,6 +102,14 @@ def test_no_number_stands_without_a_unit(name: str) -> None:
             continue  # a case's own name, an idea's own title
         for found in FIGURE.finditer(words):
             assert UNITS.match(words, found.end()), f"{found[0]} in {words!r}"
+
+
+@pytest.mark.parametrize(("most", "said"), [(999, "0 GB/s, 500 GB/s"), (1000, "0 TB/s, 0.5 TB/s")])
+def test_the_ticks_of_one_axis_have_one_unit(most: float, said: str) -> None:
+    show = plot_roofline.rates(most)
+    assert ", ".join(map(show, (0, 500))) == said
+    words = {text.get_text() for text in texts(of.figure("roofline", *of.timed()))}
+    assert {"0 TB/s", "2 TB/s"} <= words and "0 GB/s" not in words
 
 
 @EVERY

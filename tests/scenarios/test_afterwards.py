@@ -10,6 +10,7 @@ from bot.model.campaign import Outcome, Stage, Zone
 from bot.model.facts import Cancelled, EffectRequested
 from bot.model.people import Actor
 from bot.model.reasons import ReasonCode
+from bot.render import view
 from tests.zones import gpu
 from tests.zones.conversation import DANA, LEE, MIRA, NOOR, PATH, PULL, Conversation, said
 from tests.zones.places import At
@@ -37,6 +38,14 @@ def test_everybody_may_hear_why_a_variant_was_kept_or_dropped(at: At) -> None:
     assert "v3: wider loads; recommended" in talk.answers()[-1], "the best one, where none is named"
     assert talk.asks(MIRA, "/optimize explain v9").reason_code == "no_such_variant"
     assert "/optimize explain v3" in talk.answers()[-1]
+
+
+def test_the_lines_of_one_variant_count_as_its_commit_does(at: At, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view, "unified_diff", lambda *_, **__: ["+ of the standard library"] * 7)
+    talk = at("winner")
+    talk.asks(MIRA, "/optimize explain v1")
+    added, removed, _ = talk.git("diff", "--numstat", talk.head, f"optimize/{talk.campaign.id}~1").split("\t")
+    assert f"The change against v0 (+{added} -{removed})" in talk.answers()[-1]
     assert talk.campaign.stage is Stage.AWAIT_WINNER
 
 
@@ -170,6 +179,13 @@ def test_a_campaign_that_somebody_ends_shows_three_comments_at_most(at: At) -> N
     talk.asks(MIRA, "/optimize reject")
     assert len(talk.visible()) <= MOST_VISIBLE
     assert "nothing was pushed" in talk.visible()[-1]
+
+
+def test_the_end_of_a_cancelled_campaign_says_it_all_and_its_status_is_folded_away(at: At) -> None:
+    talk = at("winner")
+    talk.asks(MIRA, "/optimize cancel")
+    (only,) = talk.visible()
+    assert only == talk.answers()[-1] and "cancelled by mira; nothing was pushed" in only
 
 
 def test_a_comment_that_cannot_be_folded_stops_nothing(at: At, monkeypatch: pytest.MonkeyPatch) -> None:

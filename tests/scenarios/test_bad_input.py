@@ -330,6 +330,7 @@ CONFIGS: dict[str, tuple[str, str]] = {
     '[policy]\nevidense = "static"\n': ("config_invalid", "unknown key `policy.evidense`"),
     "[policy\n": ("config_invalid", "it is not TOML"),
     "[policy]\nmax_variants = 0\n": ("config_invalid", "`policy.max_variants`"),
+    "[target.kernels.scale]\n": ("config_invalid", "swiglu, tvd; docs/kernels.md"),
 }
 
 
@@ -340,7 +341,7 @@ def test_a_broken_configuration_is_told_to_whoever_asks_and_to_nobody_else(at: A
         config.write_text(text)
         assert talk.asks(MIRA, "Thanks!").reason_code == "no_command"
         refused(talk, MIRA, "/optimize rms_norm", code)
-        assert words in talk.answers()[-1]
+        assert words in talk.answers()[-1] and "kernelwright.toml of the default branch: " in talk.answers()[-1]
     assert not talk.has_ledger
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from bot.model.campaign import Outcome, Stage
 from bot.model.commands import Mode
 from bot.model.reasons import ReasonCode
+from bot.render import view
 from tests.zones import gpu
 from tests.zones.conversation import DANA, LEE, MIRA, NOOR, PATH, said
 from tests.zones.places import At
@@ -62,8 +65,21 @@ def test_an_interactive_campaign_ends_in_one_commit(at: At) -> None:
     assert talk.answers()[chatter].startswith("✅"), "the living status comment tells how it ended"
     assert talk.visible() == [talk.answers()[chatter], talk.answers()[-1]], "and all that is settled is folded away"
     assert talk.status()[0] == "success"
+    on_commit = talk.hub.world.latest_statuses(talk.head)
+    assert [(one.state, one.description) for one in on_commit] == [talk.status()], "and on the commit that was pushed"
     assert talk.reactions(talk.campaign.comment_id) == ["hooray"]
     assert not talk.campaign.ignored
+
+
+def test_the_last_question_counts_the_lines_as_the_pushed_commit_does(at: At, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view, "unified_diff", lambda *_, **__: ["+ of the standard library"] * 7)
+    talk = at("finishing")
+    talk.finishes()
+    said_size = re.search(r"The change \((\+\d+ -\d+)\)", talk.answers()[-1])
+    talk.asks(MIRA, "/optimize approve")
+    talk.push()
+    added, removed, _ = talk.git("diff", "--numstat", f"{talk.head}~1", talk.head).split("\t")
+    assert said_size is not None and said_size[1] == f"+{added} -{removed}"
 
 
 def test_an_autonomous_campaign_asks_only_before_the_push(at: At) -> None:

@@ -135,7 +135,7 @@ def test_a_runner_that_does_not_come_is_spoken_of_once(at: At) -> None:
     passes(talk, LATE_MINUTES - 1, waiting)
     assert "No runner" not in talk.answers()[0]
     assert passes(talk, LATE_MINUTES + 1, waiting).campaigns[0].reason_code == "no_runner"
-    assert "No runner has taken this up" in talk.answers()[0]
+    assert "no runner had taken it up" in talk.answers()[0]
     assert len(talk.answers()) == 1, "in the living comment"
     facts = len(talk.facts())
     passes(talk, LATE_MINUTES + 11, waiting)
