@@ -53,3 +53,7 @@ class GitError(BotError):
 
 class Conflict(GitError):
     """Somebody else moved the ref first. A normal outcome: read again and decide again."""
+
+
+class Overtaken(Conflict):
+    """What was to be written has no more reason, whatever else moved. Trying again would change nothing."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from bot.errors import Conflict, CorruptRecord, GitError
+from bot.errors import Conflict, CorruptRecord, GitError, Overtaken
 from bot.git.repo import Repo
 from bot.ledger import journal
 from bot.ledger.layout import CAMPAIGNS, LEDGER_REF, README, check_record, is_campaign, journal_path
@@ -25,6 +25,10 @@ This branch is the memory of Kernelwright: one folder a campaign, with its journ
 It shares no history with the code, is written by the bot alone, and is never squashed: comments link to its commits.
 Deleting it makes open campaigns forget where they were; pushed commits are not touched by it.
 """
+
+
+def always() -> bool:
+    return True
 
 
 class Ledger:
@@ -113,11 +117,13 @@ class Ledger:
         at: str,
         expect_seq: int,
         files: Mapping[str, bytes] | None = None,
+        still: Callable[[], bool] = always,
     ) -> str:
         """One commit with these facts and records, and the new tip. It is there for everybody when this returns.
 
         Conflict when the campaign's journal does not have exactly `expect_seq` lines. When only other campaigns
-        moved the branch, their commits are taken in and the append is tried again.
+        moved the branch, their commits are taken in and the append is tried again, as long as there is `still` reason
+        to: it is asked of the very state that the append comes after, and Overtaken raised where it says no.
         """
         new = journal.number(facts, zone=zone, at=at, first=expect_seq)
         records = {check_record(campaign, path): content for path, content in (files or {}).items()}
@@ -125,6 +131,8 @@ class Ledger:
             raise ValueError("nothing to append")
         for attempt in range(ATTEMPTS):
             self._expect(campaign, expect_seq)
+            if not still():
+                raise Overtaken(f"{campaign} has no more reason to be written", hint="read the ledger again")
             text = self._text.get(campaign, "") + journal.write(new)
             if new:
                 records[journal_path(campaign)] = text.encode("ascii")

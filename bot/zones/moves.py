@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import assert_never
 
 from bot.campaign.machine import CHECKPOINT_OF, fold
+from bot.commands.refusals import already_running
+from bot.errors import Overtaken
 from bot.forge.events import CommentPosted
 from bot.model.campaign import Answer, Campaign, Stage, Zone
 from bot.model.commands import Approve, Cancel, Optimize, Reject, Try
@@ -15,7 +17,7 @@ from bot.model.pull import PullSnapshot
 from bot.model.reasons import ReasonCode
 from bot.zones import carry, ground, refusals
 from bot.zones.approving import blocking, is_past
-from bot.zones.campaigns import campaigns_of, spoke
+from bot.zones.campaigns import open_campaign, spoke
 from bot.zones.conversation import say
 from bot.zones.desk import Desk
 from bot.zones.doors import Doors
@@ -59,27 +61,24 @@ def start(
     policy = desk.config.policy
     if not trusted(pull, doors):  # a stranger's tests decide nothing
         policy = policy.model_copy(update={"oracle": "target"})
-    first = scribe.claim(
-        CampaignRequested(
-            campaign=_campaign_id(event),
-            command=command,
-            requester=event.actor,
-            comment_id=event.comment_id,
-            requested_at=event.created_at,
-            pull=pull.model_copy(update={"base_sha": doors.forge.branch_sha(pull.base_ref)}),
-            policy=policy,
-            restarts=restarts,
-        )
+    request = CampaignRequested(
+        campaign=_campaign_id(event),
+        command=command,
+        requester=event.actor,
+        comment_id=event.comment_id,
+        requested_at=event.created_at,
+        pull=pull.model_copy(update={"base_sha": doors.forge.branch_sha(pull.base_ref)}),
+        policy=policy,
+        restarts=restarts,
     )
-    if not first:
-        return go_on(scribe, doors, ReasonCode.DUPLICATE_EVENT)
-    others = (s.campaign for s in campaigns_of(doors, pull.number) if s.campaign.id != scribe.campaign.id)
-    rival = next((other for other in others if other.stage is not Stage.ENDED), None)
-    if rival is not None:  # two people asked at one moment; what stood on the ledger before our claim was first
-        why = f"{rival.id} began a moment earlier, and a pull request has one campaign at a time"
-        scribe.record(Cancelled(actor=event.actor, comment_id=event.comment_id, detail=why))
-        return go_on(scribe, doors, ReasonCode.ALREADY_RUNNING)
-    return go_on(scribe, doors, ReasonCode.ACCEPTED)
+    try:  # two people may ask at one moment: who comes second to the ledger finds the other's campaign there
+        first = scribe.claim(request, still=lambda: open_campaign(doors, pull.number) is None)
+    except Overtaken:
+        rival = open_campaign(doors, pull.number)
+        if rival is None:  # it ended this very moment; the comment is still there to be delivered again
+            raise
+        return refused(event, doors, already_running(rival.campaign))
+    return go_on(scribe, doors, ReasonCode.ACCEPTED if first else ReasonCode.DUPLICATE_EVENT)
 
 
 def _answer(command: Approve | Reject, event: CommentPosted, campaign: Campaign) -> Fact:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from bot.campaign.machine import fold
 from bot.campaign.spending import time_spent
-from bot.errors import Conflict
-from bot.ledger.branch import Ledger
+from bot.errors import Conflict, Overtaken
+from bot.ledger.branch import Ledger, always
 from bot.model.campaign import Campaign, Zone
 from bot.model.facts import CampaignClosed, Fact, JournalLine, OrderFailed, Pushed, PushRefused
 from bot.zones.drawing import draw_records
@@ -54,12 +54,15 @@ class Scribe:
         self.lines = self._ledger.lines(self.campaign.id)
         self.campaign = fold(Campaign(id=self.campaign.id), (line.fact for line in self.lines))
 
-    def claim(self, *facts: Fact) -> bool:
-        """The first append of a campaign. False when somebody else was first."""
+    def claim(self, *facts: Fact, still: Callable[[], bool] = always) -> bool:
+        """The first append of a campaign. False when it was there already; Overtaken when it may not begin any more,
+        which is asked of the ledger as it stands right before the append."""
         if self.lines:
             return False
         try:
-            self._append(facts, draw_nothing)
+            self._append(facts, draw_nothing, still)
+        except Overtaken:
+            raise
         except Conflict:
             self._ledger.refresh()
             self.reread()
@@ -104,7 +107,7 @@ class Scribe:
         most = 60.0 * after.policy.max_gpu_minutes
         return (cost.model_copy(update={"seconds": min(cost.seconds, most)}),)
 
-    def _append(self, facts: tuple[Fact, ...], draw: Draw) -> Campaign:
+    def _append(self, facts: tuple[Fact, ...], draw: Draw, still: Callable[[], bool] = always) -> Campaign:
         """Facts, and what follows from them of itself, in one commit with the records that show them."""
         facts = (*facts, *self._unpaid(fold(self.campaign, facts)))
         facts = (*facts, *follow_ups(fold(self.campaign, facts), self._zone))
@@ -116,6 +119,6 @@ class Scribe:
         new = tuple(JournalLine(seq=seq + index, at=at, zone=self._zone, fact=fact) for index, fact in enumerate(facts))
         after = fold(self.campaign, facts)
         files = draw(after, (*self.lines, *new))
-        self._ledger.append(self.campaign.id, facts, zone=self._zone, at=at, expect_seq=seq, files=files)
+        self._ledger.append(self.campaign.id, facts, zone=self._zone, at=at, expect_seq=seq, files=files, still=still)
         self.campaign, self.lines = after, (*self.lines, *new)
         return after

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.errors import Conflict, CorruptRecord, UserError
+from bot.errors import Conflict, CorruptRecord, Overtaken, UserError
 from bot.git.repo import Repo
 from bot.ledger.branch import Ledger
 from bot.model.campaign import Zone
@@ -217,3 +217,20 @@ def test_of_many_writers_one_claims_and_all_others_get_their_own(open_ledger: Op
     reader = open_ledger()
     assert len(won) == 1 and keys(reader, "shared") == ["claim"]
     assert [keys(reader, f"own{number}") for number in range(4)] == [["a", "b"]] * 4
+
+
+def test_a_reason_is_asked_of_what_stands_right_before_the_append(open_ledger: Open) -> None:
+    """Two campaigns want to begin at one moment, and only one may: who comes second finds the first one there."""
+    one, other = open_ledger(), open_ledger()
+    assert one.campaigns() == other.campaigns() == ()
+
+    def begin(ledger: Ledger, campaign: str) -> str:
+        alone: Callable[[], bool] = lambda: not set(ledger.campaigns()) - {campaign}  # noqa: E731
+        return ledger.append(campaign, [fact("a")], zone=Zone.DECIDE, at=AT, expect_seq=0, still=alone)
+
+    begin(other, "c2")
+    with pytest.raises(Overtaken):
+        begin(one, "c1")
+    assert open_ledger().campaigns() == one.campaigns() == ("c2",)
+    append(one, "c2", "b", seq=1)
+    assert keys(open_ledger(), "c2") == ["a", "b"]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from bot.errors import Conflict
+from bot.errors import Conflict, Overtaken
 from bot.ledger import journal
+from bot.ledger.branch import always
 from bot.ledger.layout import CAMPAIGNS, JOURNAL, README, check_record, journal_path
 from bot.model.campaign import Zone
 from bot.model.facts import Fact, JournalLine
@@ -64,6 +65,7 @@ class FakeLedger:
         at: str,
         expect_seq: int,
         files: Mapping[str, bytes] | None = None,
+        still: Callable[[], bool] = always,
     ) -> str:
         records = {check_record(campaign, path): content for path, content in (files or {}).items()}
         new = journal.number(facts, zone=zone, at=at, first=expect_seq)
@@ -74,6 +76,8 @@ class FakeLedger:
             there = len(self.lines(campaign))
             if there != expect_seq:
                 raise Conflict(f"the journal of {campaign} has {there} lines, expected {expect_seq}")
+            if not still():
+                raise Overtaken(f"{campaign} has no more reason to be written")
             if new:
                 before = self._files.get(f"{CAMPAIGNS}/{campaign}/{JOURNAL}", b"")
                 records[journal_path(campaign)] = before + journal.write(new).encode()
