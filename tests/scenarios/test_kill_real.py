@@ -41,6 +41,8 @@ def start(asked: dict[str, Any], story: Story, scratch: Path) -> subprocess.Pope
         asked["order"],
         "--repository",
         str(clone),
+        "--trusted",
+        str(story.world / "trusted"),
         "--out",
         asked["out"],
         "--scratch",
