@@ -1,4 +1,4 @@
-# expect: REJECTED honesty|correctness
+# expect: REJECTED honesty|correctness|fault
 # tier: both
 """Root-mean-square layer normalisation: y = x / sqrt(mean(x^2) + eps) * (offset + w)."""
 
