@@ -25,10 +25,9 @@ from bot.bench.interpreter import TargetPython
 from bot.bench.launcher import LOOK_EVERY_S, Ended, Limits, Stopped, Tail
 from bot.bench.suitcase import command, environment, pack
 from bot.errors import OperatorError
+from bot.worker.contract.door import INTERPRETING, OPEN, PLAIN, ROOMS
 
 START_SECONDS = 60.0
-ROOMS = ("", ".interpreting")
-"""What follows the name of the door: who has Triton as its interpreter is a process of its own."""
 GONE = -9
 """What is said of a worker whose keeper was killed: by whom else."""
 
@@ -59,7 +58,7 @@ class Nursery:
             start_new_session=True,
         )
         until = time.monotonic() + START_SECONDS
-        while not all(Path(door + room + ".open").exists() for room in ROOMS):
+        while not all(Path(door + room + OPEN).exists() for room in ROOMS):
             if self._process.poll() is not None or time.monotonic() > until:
                 self.close()
                 raise OperatorError("no worker can be started here", hint="run `kernelwright doctor` on this machine")
@@ -113,7 +112,7 @@ class Nursery:
             "environment": dict(environment),
             "directory": str(directory),
         }
-        room = ROOMS[environment.get("TRITON_INTERPRET") == "1"]
+        room = INTERPRETING if environment.get("TRITON_INTERPRET") == "1" else PLAIN
         watch = self._try(order, room, limits, started)
         if not watch.began:  # the door was that of a room that was ending: killed by the worker before this one
             watch = self._try(order, room, limits, started)

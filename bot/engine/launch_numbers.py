@@ -20,7 +20,7 @@ WARPS, STAGES = "num_warps", "num_stages"
 USUAL_WARPS = "4"
 """What Triton takes where a launch says nothing."""
 MOST_WARPS = 32
-MORE = re.compile(r"min\((?P<factor>\d+) \* (?P<held>\w+), 32\)")
+MORE = re.compile(rf"min\((?P<factor>\d+) \* (?P<held>\w+), {MOST_WARPS}\)")
 FEWER = re.compile(r"max\((?P<held>\w+) // (?P<factor>\d+), 1\)")
 LONGEST_BLOCK = 60
 """Characters of an expression for the block that may be repeated in another argument."""
@@ -55,8 +55,7 @@ def _set_variable(site: LaunchSite, name: str, text: str, why: str) -> cst.Funct
     if source.is_plain(body[at], name):
         line = cst.ensure_type(body[at], cst.SimpleStatementLine)
         made = cst.ensure_type(line.body[0], cst.Assign).with_changes(value=source.expression(text))
-        lines = (*source.without_ours(line.leading_lines), *source.comment_lines(why))
-        body[at] = line.with_changes(body=[made], leading_lines=lines)
+        body[at] = line.with_changes(body=[made], leading_lines=source.commented(line.leading_lines, why))
     else:
         body.insert(at + 1, source.assignment(f"{name} = {text}", why))
     return source.with_statements(site.function, body)
@@ -66,10 +65,7 @@ def _set_argument(site: LaunchSite, name: str, text: str, why: str) -> cst.Funct
     line = source.line_of(site)
     call = source.with_argument(site.call, name, source.expression(text))
     changed = cst.ensure_type(line.deep_replace(site.call, call), cst.SimpleStatementLine)
-    kept = [
-        one for one in source.without_ours(line.leading_lines) if one.comment is None or one.comment.value != f"# {why}"
-    ]
-    lines = (*kept, *source.comment_lines(why))
+    lines = source.commented(line.leading_lines, why)
     new = site.function.deep_replace(line, changed.with_changes(leading_lines=lines))
     return cst.ensure_type(new, cst.FunctionDef)
 

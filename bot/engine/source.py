@@ -191,6 +191,12 @@ def without_ours(lines: Sequence[cst.EmptyLine]) -> tuple[cst.EmptyLine, ...]:
     return tuple(line for line in lines if line.comment is None or OURS not in line.comment.value)
 
 
+def commented(lines: Sequence[cst.EmptyLine], why: str) -> tuple[cst.EmptyLine, ...]:
+    """Leading lines with a comment below them, in place of earlier ones of ours and of the same words."""
+    kept = [line for line in without_ours(lines) if line.comment is None or line.comment.value != f"# {why}"]
+    return (*kept, *comment_lines(why))
+
+
 def with_statements(function: cst.FunctionDef, body: Sequence[cst.BaseStatement]) -> cst.FunctionDef:
     block = cst.ensure_type(function.body, cst.IndentedBlock)
     return function.with_changes(body=block.with_changes(body=tuple(body)))

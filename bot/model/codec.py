@@ -23,10 +23,6 @@ def to_json(word: Word) -> str:
     return json.dumps(word.model_dump(mode="json"), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
 
 
-def to_pretty_json(word: Word) -> str:
-    return json.dumps(word.model_dump(mode="json"), ensure_ascii=True, indent=2, allow_nan=False) + "\n"
-
-
 def from_json(kind: type[W], text: str | bytes, *, what: str) -> W:
     """Read a word, or say which record is broken and where."""
     try:

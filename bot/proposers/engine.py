@@ -204,8 +204,8 @@ def _smaller_block(brief: Brief, tables: Tables) -> tuple[float, Proposal] | Non
 
 
 def _ideas(brief: Brief, tables: Tables) -> list[Proposal]:
-    """Rewrites by what the model expects of them; equal ones in the order of the diagnosis, and before any that changes
-    how a kernel works nothing that only tunes it."""
+    """Rewrites by what the model expects of them. Equal ones come in the order of the diagnosis: first what changes how
+    a kernel works, then its warps, then finishing touches."""
 
     def make(name: str) -> tuple[float, Proposal] | None:
         return _smaller_block(brief, tables) if name == BLOCK else _rewrite(brief, name)

@@ -133,7 +133,8 @@ def often(run: Callable[[int], tuple[list[Any], list[torch.Tensor]]]) -> list[st
 def stale(right: list[Any], run: Callable[[], list[Any]], tensors: dict[str, torch.Tensor]) -> list[str]:
     """Two calls on the very same tensors, the first on other contents. Nobody holds its results, so an allocator gives
     those of the second the same place: who compares addresses alone believes that the work is done. `right` is what
-    came of these contents elsewhere."""
+    came of these contents elsewhere. All values change places, not two as in `disturb`: results are compared
+    roughly."""
     real = contents(tensors)
     turned(tensors, 1)
     run()

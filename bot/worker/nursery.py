@@ -18,9 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from bot.worker.contract.door import INTERPRETING, OPEN, PLAIN
+
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
-OPEN, INTERPRETING = ".open", ".interpreting"
 MAX_ORDER = 1 << 16
 Work = Callable[[list[str]], int]
 """What a worker does with its two folders; the result is its exit code."""
@@ -122,4 +123,4 @@ def main(arguments: list[str], work: Work) -> int:
     torch.set_num_threads(1)
     if os.fork() == 0:
         leave(lambda: _interpret(arguments[0], work))
-    _serve(arguments[0], work)
+    _serve(arguments[0] + PLAIN, work)

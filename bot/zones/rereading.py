@@ -34,13 +34,7 @@ def doubted(campaign: str, facts: Iterable[Fact]) -> tuple[VariantNumber, ...]:
     found: list[VariantNumber] = []
     now = Campaign(id=campaign)
     for fact in facts:
-        played = now.round_of(fact.number) if isinstance(fact, VariantJudged) else None
-        if (
-            isinstance(fact, VariantJudged)
-            and played is not None
-            and played.verdict is None
-            and not _follows(now, fact)
-        ):
+        if isinstance(fact, VariantJudged) and _is_awaited(now, fact) and not _follows(now, fact):
             found.append(fact.number)
         now, _ = advance(now, fact)
     return tuple(found)

@@ -15,10 +15,11 @@ from bot.bench.cell import Cells
 from bot.bench.census import household
 from bot.bench.interpreter import look_at
 from bot.bench.launcher import Limits
-from bot.bench.nursery import ROOMS, Nursery
+from bot.bench.nursery import Nursery
 from bot.bench.sandbox import LIMITS_ONLY, Sandbox
 from bot.model.measurement import Fault
 from bot.worker.contract import CheckAnswer
+from bot.worker.contract.door import ROOMS
 from tests.bench import tiny
 from tests.bench.test_cell import FEW, FOREVER, FORKS, LEAVES, LIMITS, MEMORY, PRINTS, SEGFAULT, imported
 
