@@ -55,6 +55,15 @@ def _end_them_again(over: threading.Event) -> None:
             os._exit(PUT_OUT)
 
 
+def _stand_by(reading: int, over: threading.Event) -> None:
+    """Hears of a signal when it arrives. The main thread may be on its way into a wait, and would sleep over it."""
+    while told := os.read(reading, 1):
+        if told[0] in SIGNALS:
+            _end_them_again(over)
+            break
+    os.close(reading)
+
+
 @contextlib.contextmanager
 def halting() -> Iterator[Halt]:
     """Inside, a stop signal raises Halted in the main thread, once. What was there before is put back at the end."""
@@ -64,9 +73,12 @@ def halting() -> Iterator[Halt]:
         if halt.signal:
             return
         halt.signal = signal.Signals(number).name
-        threading.Thread(target=_end_them_again, args=(over,), daemon=True).start()
         raise Halted(halt.signal)
 
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    threading.Thread(target=_stand_by, args=(reading, over), daemon=True).start()
+    woken = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     before = {number: signal.signal(number, stop) for number in SIGNALS}
     try:
         yield halt
@@ -74,3 +86,5 @@ def halting() -> Iterator[Halt]:
         over.set()
         for number, handler in before.items():
             signal.signal(number, handler)
+        signal.set_wakeup_fd(woken)
+        os.close(writing)

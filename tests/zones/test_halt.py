@@ -103,9 +103,9 @@ print("left by itself")
 """
 
 
-def locked(last_words_s: float, held_s: float) -> tuple[int, list[str], float]:
+def locked(last_words_s: float, held_s: float, code: str = LOCKED) -> tuple[int, list[str], float]:
     started = time.monotonic()
-    words = [sys.executable, "-c", LOCKED, str(last_words_s), str(held_s)]
+    words = [sys.executable, "-c", code, str(last_words_s), str(held_s)]
     ended = subprocess.run(words, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
     return ended.returncode, ended.stdout.split("\n"), time.monotonic() - started
 
@@ -123,6 +123,26 @@ def test_who_cannot_get_out_is_put_out_with_what_he_started() -> None:
     assert code == PUT_OUT and took < SECONDS
     assert said == [""]
     assert not runs(int(child))
+
+
+DEAF = """
+import ctypes, os, signal, subprocess, sys, threading
+from bot.bench import halt
+halt.LAST_WORDS_S = float(sys.argv[1])
+mutex, lock = ctypes.create_string_buffer(128), ctypes.CDLL(None).pthread_mutex_lock
+with halt.halting():
+    print(subprocess.Popen(["sleep", "68"]).pid, flush=True)
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    lock(mutex)
+    lock(mutex)
+"""
+
+
+def test_a_main_thread_that_does_not_hear_of_it_keeps_nobody() -> None:
+    """As one that was just going to sleep when the signal came: no Python of it runs any more."""
+    code, (child, *said), took = locked(0.5, 60, DEAF)
+    assert code == PUT_OUT and took < SECONDS
+    assert said == [""] and not runs(int(child))
 
 
 def test_who_gets_out_in_time_is_left_to_his_own_words() -> None:
