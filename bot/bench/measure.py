@@ -26,6 +26,7 @@ from bot.bench.gpu import Gpu
 from bot.bench.interpreter import look_at
 from bot.bench.launcher import Limits
 from bot.bench.nursery import nursery_of
+from bot.bench.race import Entry, Result
 from bot.bench.sandbox import Sandbox, find_sandbox
 from bot.bench.suitcase import pack
 from bot.bench.traffic import Shares, traffic_factor
@@ -57,6 +58,8 @@ class Bench(Protocol):
     def measure(self, files: tuple[SourceFile, ...], *, passports: bool) -> Measurement: ...
 
     def survey(self, files: tuple[SourceFile, ...], settings: tuple[Setting, ...]) -> tuple[Survey, ...]: ...
+
+    def race(self, entries: tuple[Entry, ...]) -> Result: ...
 
     def close(self) -> None: ...
 
@@ -125,6 +128,10 @@ class StaticBench:
             sandbox=self._cells.sandbox.name,
             learned=self.learned,
         )
+
+    def race(self, entries: tuple[Entry, ...]) -> Result:
+        """Nobody runs where there is no clock."""
+        return Result()
 
     def close(self) -> None:
         self._judge.close()

@@ -8,18 +8,20 @@ import shutil
 import statistics
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bot.analysis import racing
+from bot.bench import race
 from bot.bench.bailiff import Objection
 from bot.bench.cell import Cells
-from bot.bench.checks import Checked, Checker
+from bot.bench.checks import Checked, Checker, Laid
 from bot.bench.gpu import Gpu, the_gpu
 from bot.bench.launcher import Limits
 from bot.bench.looking import Found, Scene, look
 from bot.bench.measure import Deadlines, StaticBench, make_cells
+from bot.bench.race import Entry, Result
 from bot.bench.takes import GpuChecker, Take
 from bot.errors import OperatorError
 from bot.model.measurement import (
@@ -229,18 +231,47 @@ class MeasuredBench(StaticBench):
         finally:
             shutil.rmtree(laid.folder, ignore_errors=True)
 
+    def race(self, entries: tuple[Entry, ...]) -> Result:
+        """Many versions of one source beside v0, for what is worth a round; nothing of it is published."""
+        started, before = time.monotonic(), self.gpu_ms
+        if self._checker.baseline is None:
+            self._checker.check_baseline(self._lay(self._base))
+        stock = self._takes.takes(sources_digest(self._base))
+        limits = Limits(race.RECORD_S, self._deadlines.gpu_memory_bytes)
+
+        def record(laid: Laid, cases: tuple[str, ...]) -> Mapping[str, Take] | Fault:
+            untouched = sources_digest(laid.files) == sources_digest(self._base)
+            return stock if untouched else self._takes.brief(laid, cases, limits)
+
+        def begin(case: str, takes: Sequence[Take]) -> None:
+            if case not in self._lanes:
+                opened = self._open(case, (stock[case],), stock[case], fresh=False)
+                self._lanes[case] = lanes_for(opened.pilot_us)
+            self._open(case, takes, stock[case], fresh=False)
+
+        def read(case: str, place: int) -> tuple[Block, ...]:
+            return self._read(case, race.BLOCKS, 0, place=place).blocks
+
+        with self._turn:
+            self._judge.ask(StartRequest("start", 1), Started)
+            ran = race.run(race.Course(self._lay, record, begin, read, Wrong), entries)
+            self._judge.ask(CloseRequest("close"), Closed)
+        return Result(ran, round(time.monotonic() - started, 3), round(self.gpu_ms - before, 3))
+
     # -- clocks -----------------------------------------------------------------------------------------------
 
-    def _open(self, case: str, mine: Take, stock: Take, *, fresh: bool) -> Opened:
-        if stock.folder is None or mine.folder is None:
-            raise Objection(f"{case} cannot be replayed: {stock.why_not or mine.why_not}")
-        if stock.kernels and not mine.kernels:
-            raise Objection(f"{case} launches no Triton kernel any more")
-        lanes = self._lanes.get(case, 1)
-        return self._judge.ask(OpenRequest("open", case, str(stock.folder), (str(mine.folder),), lanes, fresh), Opened)
+    def _open(self, case: str, some: Sequence[Take], stock: Take, *, fresh: bool) -> Opened:
+        """v0 and these, each an arm of its own."""
+        for take in (stock, *some):
+            if take.folder is None:
+                raise Objection(f"{case} cannot be replayed: {take.why_not}")
+            if stock.kernels and not take.kernels:
+                raise Objection(f"{case} launches no Triton kernel any more")
+        lanes, arms = self._lanes.get(case, 1), tuple(str(take.folder) for take in some)
+        return self._judge.ask(OpenRequest("open", case, str(stock.folder), arms, lanes, fresh), Opened)
 
-    def _read(self, case: str, blocks: int, control: int) -> Blocks:
-        told = self._judge.ask(BlocksRequest("blocks", 0, blocks, control), Blocks)
+    def _read(self, case: str, blocks: int, control: int, *, place: int = 0) -> Blocks:
+        told = self._judge.ask(BlocksRequest("blocks", place, blocks, control), Blocks)
         self.gpu_ms += told.gpu_ms
         if told.wrong:
             raise Wrong(case, told.wrong)
@@ -248,10 +279,10 @@ class MeasuredBench(StaticBench):
 
     def _of_v0(self, case: CaseResult, stock: Take) -> CaseResult:
         """v0 against itself: its own time, what its clock is worth, and the roof it is under."""
-        opened = self._open(case.case, stock, stock, fresh=case.case == self._plan.cases[0].call.case)
+        opened = self._open(case.case, (stock,), stock, fresh=case.case == self._plan.cases[0].call.case)
         self._lanes[case.case] = lanes_for(opened.pilot_us)
         if self._lanes[case.case] > 1:
-            self._open(case.case, stock, stock, fresh=False)
+            self._open(case.case, (stock,), stock, fresh=False)
         told = self._read(case.case, 0, self._effort.blocks)
         roof = self._judge.ask(RoofRequest("roof", case.minimum_bytes, self._lanes[case.case]), Roof)
         self._roofs[case.case] = min(roof.copy_us, roof.triad_us)
@@ -285,7 +316,7 @@ class MeasuredBench(StaticBench):
         return tuple(self._result(case, search[case.case], confirm[case.case], bursts.get(case.case)) for case in cases)
 
     def _search(self, case: str, mine: dict[str, Take], stock: dict[str, Take], *, fresh: bool) -> Reading:
-        self._open(case, mine[case], stock[case], fresh=fresh)
+        self._open(case, (mine[case],), stock[case], fresh=fresh)
         told = self._read(case, self._effort.search, 0)
         return Reading(blocks=told.blocks, voided=told.voided)
 
@@ -299,7 +330,7 @@ class MeasuredBench(StaticBench):
     def _confirm(
         self, case: str, mine: dict[str, Take], stock: dict[str, Take], *, fresh: bool
     ) -> tuple[Reading, Reading]:
-        self._open(case, mine[case], stock[case], fresh=fresh)
+        self._open(case, (mine[case],), stock[case], fresh=fresh)
         told = self._read(case, self._effort.blocks, self._effort.control)
         return Reading(blocks=told.blocks, voided=told.voided), Reading(blocks=told.control)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from bot.bench import overlay
-from bot.bench.cell import Places, run_cell
+from bot.bench.cell import Places, places, run_cell
 from bot.bench.checks import Checked, Checker, Laid
+from bot.bench.launcher import Limits
 from bot.model.measurement import Fault
 from bot.model.variant import sources_digest
 from bot.worker.contract import CheckAnswer, ContractError, parse, read_bytes
@@ -48,7 +50,7 @@ def _differs(tape: Tape, traced: tuple[Traced, ...]) -> str:
     return ""
 
 
-def _take(recording: Recording, folder: Path) -> Take:
+def _take(recording: Recording, folder: Path, *, brief: bool = False) -> Take:
     why, waits, kernels = recording.why_not, 0, 0
     if not why:
         if Path(recording.folder).name != recording.folder or not recording.folder:
@@ -56,7 +58,7 @@ def _take(recording: Recording, folder: Path) -> Take:
         tape = sound(parse(Tape, read_bytes(folder / recording.folder / TAPE, MAX_TAPE)))
         if tape.case != recording.case:
             raise ContractError("a recording is of another case than it says")
-        why, waits = _differs(tape, recording.traced), tape.waits
+        why, waits = "" if brief else _differs(tape, recording.traced), tape.waits
         kernels = sum(isinstance(step, Kernel) for step in tape.steps)
     place = folder / recording.folder if not why else None
     return Take(recording.case, place, why, recording.peak_bytes, waits, kernels)
@@ -94,7 +96,7 @@ class GpuChecker(Checker):
         kept.parent.mkdir(exist_ok=True)
         shutil.move(str(self._cells.scratch / laid.name / "check" / "answer"), str(kept))
         try:
-            self._takes[kept.name] = self._taken(laid, answer, kept)
+            self._takes[kept.name] = self._taken(laid, answer, kept, [case.call.case for case in self._plan.cases])
         except ContractError as error:
             return Checked(checked.rows, fault=Fault(kind="protocol", detail=str(error)))
         crashed = next((r.refusal for r in answer.recordings if r.refusal is not None), None)
@@ -102,8 +104,25 @@ class GpuChecker(Checker):
             return Checked(checked.rows, fault=Fault(kind="crashed", detail=crashed.detail))
         return checked
 
-    def _taken(self, laid: Laid, answer: GpuAnswer, kept: Path) -> dict[str, Take]:
-        wanted = [case.call.case for case in self._plan.cases]
+    def brief(self, laid: Laid, cases: Collection[str], limits: Limits) -> dict[str, Take] | Fault:
+        """Recordings alone, of some cases: for a race, from which no number is published. They lie in `laid`."""
+        folder = laid.folder / "brief-request"
+        folder.mkdir()
+        where = places(self._cells, f"{laid.name}/brief", laid.source, folder)
+        calls = tuple(case.call for case in self._plan.cases if case.call.case in cases)
+        subject = overlay.subject(self._site, laid.files, self._cells.sandbox.path_of(where.source))
+        request = GpuRequest("gpu", subject, (), calls, self._plan.fills, brief=True)
+        answer = run_cell(self._cells, where, request, GpuAnswer, limits, {})
+        if isinstance(answer, Fault):
+            return answer
+        try:
+            return self._taken(laid, answer, where.answer.host, [call.case for call in calls], brief=True)
+        except ContractError as error:
+            return Fault(kind="protocol", detail=str(error))
+
+    def _taken(
+        self, laid: Laid, answer: GpuAnswer, kept: Path, wanted: list[str], *, brief: bool = False
+    ) -> dict[str, Take]:
         if [recording.case for recording in answer.recordings] != wanted:
             raise ContractError("the recordings are of other cases than were asked for")
         texts = {digest for _, _, digest in (k for r in answer.recordings for k in r.kernels)}
@@ -113,7 +132,7 @@ class GpuChecker(Checker):
         for file in overlay.subject(self._site, laid.files, "").files:
             if mine.get(file.path, file.sha256) != file.sha256:
                 raise ContractError(f"a kernel was launched from another {file.path} than the variant's")
-        return {recording.case: _take(recording, kept) for recording in answer.recordings}
+        return {recording.case: _take(recording, kept, brief=brief) for recording in answer.recordings}
 
     def takes(self, digest: str) -> dict[str, Take]:
         """By case; empty when the variant was never recorded."""

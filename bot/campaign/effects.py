@@ -113,6 +113,18 @@ class ProfileKernel(Word):
     key: ClassVar[str] = "profile"
 
 
+class RaceNumbers(Word):
+    """Try other launch numbers at the incumbent, side by side, to learn what is worth a round."""
+
+    zones: ClassVar[frozenset[Zone]] = frozenset({Zone.MEASURE})
+    order: OrderId
+    incumbent: VariantNumber
+
+    @property
+    def key(self) -> str:
+        return f"race/v{self.incumbent}"
+
+
 class OpenRound(Word):
     """Ask the proposers for the next hypothesis and write it down."""
 
@@ -173,6 +185,7 @@ Effect: TypeAlias = (
     | ReactFinally
     | Close
     | ProfileKernel
+    | RaceNumbers
     | OpenRound
     | MeasureVariant
     | JudgeVariant

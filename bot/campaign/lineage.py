@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from bot.model.campaign import Campaign
 from bot.model.ids import CommitSha, VariantNumber
+from bot.model.measurement import Evidence
 from bot.model.people import Actor
 from bot.model.variant import SourceFile
 from bot.model.verdict import Score
 
 TRY_TECHNIQUE = "try"
 """Technique of a variant that somebody brought as a commit; its first reference is that commit."""
+NUMBERS_TECHNIQUE = "launch_parameters"
+"""How the technique of a variant begins that differs from its parent in launch numbers alone."""
 
 
 def next_number(campaign: Campaign) -> VariantNumber:
@@ -44,3 +47,13 @@ def pending_tries(campaign: Campaign) -> tuple[tuple[CommitSha, Actor], ...]:
         for reference in played.variant.hypothesis.references[:1]
     }
     return tuple(entry for entry in campaign.tries if entry[0] not in tried)
+
+
+def has_race_ahead(campaign: Campaign) -> bool:
+    """Whether launch numbers are raced before the next idea: on a GPU's clock, once for each incumbent whose work is
+    another than its parent's. What a person brought is tried first."""
+    if campaign.profile is None or campaign.profile.baseline.runner.evidence is not Evidence.MEASURED:
+        return False
+    played = campaign.round_of(campaign.incumbent)
+    chosen = played is not None and played.variant.hypothesis.technique.startswith(NUMBERS_TECHNIQUE)
+    return not chosen and campaign.race_of(campaign.incumbent) is None and not pending_tries(campaign)

@@ -23,11 +23,12 @@ from bot.campaign.effects import (
     ProfileKernel,
     PushLineage,
     PushWinner,
+    RaceNumbers,
     ReactFinally,
     SayResult,
     SayStatus,
 )
-from bot.campaign.lineage import next_number
+from bot.campaign.lineage import has_race_ahead, next_number
 from bot.campaign.stopping import why_stop
 from bot.campaign.turns import CHECKPOINT_OF, PHASE_OF, TURNS, Unfit, checkpoint_key, evidence_suffices
 from bot.model.campaign import Campaign, Ignored, Origin, Outcome, Stage, Zone
@@ -65,6 +66,8 @@ def _searching(campaign: Campaign) -> Effect:
     why = why_stop(campaign)
     if why is not None:
         return EndSearch(order=order, why=why)
+    if has_race_ahead(campaign):
+        return RaceNumbers(order=order, incumbent=campaign.incumbent)
     return OpenRound(order=order, number=next_number(campaign))
 
 

@@ -11,6 +11,7 @@ from bot.model.facts import (
     Finalized,
     GpuTimeSpent,
     JournalLine,
+    NumbersRaced,
     OrderPlaced,
     OrderTaken,
     Profiled,
@@ -50,6 +51,8 @@ def _told(fact: Fact) -> float:
             return fact.profile.baseline.seconds
         case VariantMeasured():
             return fact.measurement.seconds
+        case NumbersRaced():
+            return fact.race.seconds
         case Finalized():
             return sum(run.seconds for run in (*fact.finalization.tests, *fact.finalization.style))
         case _:

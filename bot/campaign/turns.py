@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bot.campaign.effects import AskHuman, Close, PushWinner, ReactFinally, SayResult
-from bot.campaign.lineage import accepted, next_number, pending_tries
+from bot.campaign.lineage import accepted, has_race_ahead, next_number, pending_tries
 from bot.campaign.stopping import STAGNANT_PAIR, budget_spent, is_stagnant
 from bot.model.campaign import Campaign, Checkpoint, Origin, Outcome, Phase, Round, Stage, StopReason
 from bot.model.commands import Mode
@@ -20,6 +20,7 @@ from bot.model.facts import (
     Finalized,
     GpuTimeSpent,
     HeadMoved,
+    NumbersRaced,
     OrderFailed,
     OrderPlaced,
     OrderTaken,
@@ -134,6 +135,14 @@ def _profiled(campaign: Campaign, fact: Profiled) -> Campaign:
     _of_open_order(campaign, fact, Phase.PROFILE)
     stage = Stage.AWAIT_PROFILE if asks_at(campaign, Checkpoint.PROFILE) else Stage.OPTIMIZING
     return _change(campaign, profile=fact.profile, stage=stage, order=None)
+
+
+def _raced(campaign: Campaign, fact: NumbersRaced) -> Campaign:
+    _of_open_order(campaign, fact, Phase.OPTIMIZE)
+    _need(fact.race.of == campaign.incumbent, f"v{fact.race.of} is not the incumbent")
+    _need(has_race_ahead(campaign), f"no race of v{fact.race.of} was asked for")
+    _need(all(played.verdict is not None for played in campaign.rounds), "the round before has no verdict yet")
+    return _change(campaign, races=(*campaign.races, fact.race))
 
 
 def _round_opened(campaign: Campaign, fact: RoundOpened) -> Campaign:
@@ -360,6 +369,7 @@ TURNS: dict[type[Any], Callable[[Campaign, Any], Campaign]] = {
     GpuTimeSpent: _gpu_time_spent,
     SegmentJoined: _segment_joined,
     Profiled: _profiled,
+    NumbersRaced: _raced,
     RoundOpened: _round_opened,
     VariantMeasured: _measured,
     VariantJudged: _judged,

@@ -94,7 +94,7 @@ def _block(module: cst.Module, site: LaunchSite, numbers: Numbers) -> cst.Functi
     body = list(source.statements(site.function))
     text = f"{name} = {numbers.block.format(block=name)}"
     earlier = source.is_plain(body[at], name) and source.loads(body[at], name) > 0
-    if earlier and any(source.OURS in (line.comment.value if line.comment else "") for line in _lines(body[at])):
+    if earlier and any(source.carries_a_figure(line) for line in _lines(body[at])):
         body[at] = source.assignment(text, numbers.why)
     else:
         body.insert(at + 1, source.assignment(text, numbers.why))
@@ -136,8 +136,11 @@ def write(text: str, numbers: Numbers) -> str:
     """The source with the new numbers at every launch of the kernel. Raises NotUnderstood rather than guess."""
     module = source.parse(text)
     count = len(source.sites(module, numbers.kernel))
+    definition = source.kernel_named(module, numbers.kernel)
     if count == 0:
         raise NotUnderstood(f"{numbers.kernel} is not launched here")
+    if definition is not None and not kernels.is_kernel(definition):
+        raise NotUnderstood(f"{numbers.kernel} chooses its numbers by itself")
     for index in range(count):
         module = _write_one(module, numbers, index)
     return str(module.code)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from bot.analysis.estimate import Price, price_on, timed
 from bot.analysis.stats import geometric_mean
 from bot.engine import launch_numbers
-from bot.engine.source import OURS
+from bot.engine.source import ESTIMATED
 from bot.engine.space import PER_THREAD, THREADS_PER_WARP, block_constant
 from bot.model.measurement import CaseResult, Measurement, Suite, Survey
 
@@ -72,7 +72,7 @@ class Choice:
     best_gain: float
 
 
-def _per_thread(kernel: str, name: str, each: int, cap: int | None = None) -> Rule:
+def per_thread(kernel: str, name: str, each: int, cap: int | None = None) -> Rule:
     step = each * THREADS_PER_WARP
     columns = f"steps of {cap} columns with " if cap is not None else ""
     return Rule(
@@ -83,6 +83,11 @@ def _per_thread(kernel: str, name: str, each: int, cap: int | None = None) -> Ru
         says=f"{columns}{each} elements a thread",
         cap=cap,
     )
+
+
+def always(kernel: str, name: str, warps: int) -> Rule:
+    """The same count at any width: for a race, never for a patch."""
+    return Rule(kernel, name, str(warps), lambda _: warps, f"{warps} warps")
 
 
 def _steps(kernel: str, name: str, table: Mapping[int, int]) -> Rule | None:
@@ -124,12 +129,12 @@ def _best_warps(rows: Sequence[Row]) -> dict[int, int]:
 
 def _rules(kernel: str, name: str, rows: Sequence[Row], *, blocks: bool) -> list[Rule]:
     """Rules that follow the block at any width, simple ones first. `blocks` tries each surveyed one as a cap."""
-    plain = [_per_thread(kernel, name, each) for each in (16, 8, 32)]
+    plain = [per_thread(kernel, name, each) for each in (16, 8, 32)]
     if not blocks:
         return plain
     widest = max(row.block for row in rows)
     caps = sorted({block for row in rows for block, _ in row.us if block < widest}, reverse=True)
-    return plain + [_per_thread(kernel, name, each, cap) for cap in caps for each in PER_THREAD]
+    return plain + [per_thread(kernel, name, each, cap) for cap in caps for each in PER_THREAD]
 
 
 def _gains(rule: Rule, rows: Sequence[Row]) -> list[float] | None:
@@ -235,11 +240,14 @@ def steps_by_block(text: str, kernel: str, name: str) -> bool:
     return False
 
 
-def written(text: str, choice: Choice, arch: str) -> str:
+def written(text: str, choice: Choice, arch: str, mark: str = ESTIMATED) -> str:
     """The source with the rule at the kernel's launches. Raises NotUnderstood where it cannot be written."""
     rule = choice.rule
     says = rule.says[0].upper() + rule.says[1:]
-    why = f"{says}: {choice.gain:.2f}x over the scored shapes {OURS}{arch})."
+    return write(text, rule, f"{says}: {choice.gain:.2f}x over the scored shapes {mark}{arch}).")
+
+
+def write(text: str, rule: Rule, why: str = "") -> str:
     numbers = launch_numbers.Numbers(
         kernel=rule.kernel,
         block_name=rule.block_name,

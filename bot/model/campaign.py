@@ -14,6 +14,7 @@ from bot.model.people import Actor
 from bot.model.policy import RepoPolicy
 from bot.model.profiling import Counters, Timeline
 from bot.model.pull import PullSnapshot
+from bot.model.race import Race
 from bot.model.reasons import ReasonCode
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, Variant
@@ -196,6 +197,8 @@ class Campaign(Word):
     joined: tuple[tuple[OrderId, Digest], ...] = ()
     profile: Profile | None = None
     rounds: tuple[Round, ...] = ()
+    races: tuple[Race, ...] = ()
+    """Of launch numbers, at most one of each incumbent."""
     lineage: tuple[VariantNumber, ...] = (0,)
     """Accepted variants from v0 to the incumbent."""
     stagnant: int = 0
@@ -238,6 +241,9 @@ class Campaign(Word):
 
     def round_of(self, number: VariantNumber) -> Round | None:
         return next((r for r in self.rounds if r.variant.number == number), None)
+
+    def race_of(self, number: VariantNumber) -> Race | None:
+        return next((race for race in self.races if race.of == number), None)
 
     def ref_of(self, key: str) -> str | None:
         """What a finished effect made, or None when it is not finished."""

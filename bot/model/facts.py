@@ -13,6 +13,7 @@ from bot.model.measurement import Measurement
 from bot.model.people import Actor
 from bot.model.policy import RepoPolicy
 from bot.model.pull import PullSnapshot
+from bot.model.race import Race
 from bot.model.reasons import ReasonCode
 from bot.model.variant import Variant
 from bot.model.verdict import Verdict
@@ -76,6 +77,14 @@ class Profiled(Word):
     kind: Literal["profiled"] = "profiled"
     order: OrderId
     profile: Profile
+
+
+class NumbersRaced(Word):
+    """Other launch numbers were tried at the incumbent, side by side, before the next idea was asked for."""
+
+    kind: Literal["numbers_raced"] = "numbers_raced"
+    order: OrderId
+    race: Race
 
 
 class RoundOpened(Word):
@@ -216,6 +225,7 @@ Fact: TypeAlias = Annotated[
     | GpuTimeSpent
     | SegmentJoined
     | Profiled
+    | NumbersRaced
     | RoundOpened
     | VariantMeasured
     | VariantJudged
@@ -240,6 +250,7 @@ Fact: TypeAlias = Annotated[
 MEASURING_FACTS = (
     OrderTaken,
     Profiled,
+    NumbersRaced,
     RoundOpened,
     VariantMeasured,
     VariantJudged,

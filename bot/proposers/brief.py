@@ -14,6 +14,7 @@ from bot.model.diagnosis import Diagnosis
 from bot.model.ids import CommitSha, Digest, VariantNumber
 from bot.model.measurement import Evidence, Measurement, Suite, Survey
 from bot.model.people import Actor
+from bot.model.race import Race
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, sources_digest
 
@@ -43,6 +44,8 @@ class Brief:
     surveys: tuple[Survey, ...]
     diagnosis: Diagnosis
     rounds: tuple[Round, ...]
+    race: Race | None
+    """Of the incumbent's launch numbers, where a GPU ran one and somebody was in it."""
     goal: Goal
     scope: Scope
     budget: int
@@ -89,6 +92,7 @@ def brief_of(campaign: Campaign, *, tried: Sequence[Tried] = ()) -> Brief:
     assert profile is not None and command is not None
     played, best = campaign.round_of(campaign.incumbent), score_of(campaign, campaign.incumbent)
     measured = played.measurement if played is not None else None
+    race = campaign.race_of(campaign.incumbent)
     return Brief(
         site=profile.site,
         suite=profile.suite,
@@ -101,6 +105,7 @@ def brief_of(campaign: Campaign, *, tried: Sequence[Tried] = ()) -> Brief:
         surveys=profile.survey,
         diagnosis=profile.diagnosis,
         rounds=campaign.rounds,
+        race=race if race is not None and race.racers else None,
         goal=command.goal,
         scope=command.scope,
         budget=max(0, budget(campaign) - len(campaign.rounds)),

@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
+from bot.campaign.lineage import NUMBERS_TECHNIQUE
 from bot.engine import settings_table
 from bot.engine.settings_table import Choice, Row
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms import PER_KERNEL, TRANSFORMS
 from bot.engine.transforms.rewrite import Rewrite
 from bot.model.variant import Hypothesis, Proposal, SourceFile, sources_digest
-from bot.proposers import warps
+from bot.proposers import raced, warps
 from bot.proposers.brief import Brief
 from bot.proposers.forecast import UNSEEN, Change, Forecast, as_it_was, forecast, in_tiles, twice_the_programs, walked
 
 NAME = "engine"
-SWEEP = "launch_parameters"
+SWEEP = NUMBERS_TECHNIQUE
 BLOCK = "block_size"
 AGAIN = {"more_programs": 2}
 """Rewrites that can be carried further once they were accepted, and how often they are tried in all."""
@@ -223,7 +224,7 @@ def _ideas(brief: Brief, tables: Tables) -> list[Proposal]:
 
 def _in_order(brief: Brief, tables: Tables) -> Iterator[Proposal | None]:
     """Rewrites are made only where the launch numbers have nothing new to say: making them all takes seconds."""
-    yield from _sweeps(brief, tables)
+    yield from raced.ideas(brief, NAME) if brief.race is not None else _sweeps(brief, tables)
     yield from _ideas(brief, tables)
 
 

@@ -74,7 +74,10 @@ def _proposal(brief: Brief, way: Way, kernel: str, warps: set[int], by: str) -> 
 def ideas(brief: Brief, by: str) -> Iterator[Proposal]:
     if not brief.is_measured or not brief.incumbent:
         return
+    raced = {numbers.kernel for racer in brief.race.others for numbers in racer.numbers} if brief.race else set()
     for kernel, warps in _warps_of(brief).items():
+        if kernel in raced:  # and was asked already, with all the others
+            continue
         for way in WAYS:
             found = _proposal(brief, way, kernel, warps, by) if _may_go(brief, way, kernel, warps) else None
             if found is not None:

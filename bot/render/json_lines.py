@@ -14,6 +14,7 @@ from bot.model.facts import (
     Answered,
     Fact,
     Finalized,
+    NumbersRaced,
     OrderFailed,
     Profiled,
     RoundOpened,
@@ -56,6 +57,14 @@ def _told(fact: Fact) -> tuple[str, dict[str, Any]] | None:
                 "sentence": diagnosis.sentence,
                 "roof_percent": _figure(diagnosis.roof_percent),
                 "cases": len(profile.suite.cases),
+            }
+        case NumbersRaced(race=race):
+            return "numbers_raced", {
+                "of": variant_name(race.of),
+                "racers": len(race.others),
+                "left": sum(bool(racer.left) for racer in race.others),
+                "seconds": _figure(race.seconds),
+                "note": race.note or None,
             }
         case RoundOpened(variant=variant):
             return "round_opened", {

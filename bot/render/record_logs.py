@@ -15,6 +15,7 @@ from bot.model.facts import (
     Finalized,
     HeadMoved,
     JournalLine,
+    NumbersRaced,
     OrderFailed,
     Profiled,
     Pushed,
@@ -26,7 +27,7 @@ from bot.model.facts import (
     VariantJudged,
 )
 from bot.model.verdict import Decision
-from bot.render import labels, numbers, times
+from bot.render import labels, numbers, races, times
 from bot.render.environment import environment, tidy
 from bot.render.escape import text
 from bot.render.tables import grid
@@ -122,6 +123,8 @@ def _told(so: So, line: JournalLine) -> dict[str, Any]:
         "rolled_back": [r for r in so.rounds if r.verdict and not r.verdict.decision.is_accepted],
         "stopped": labels.STOPPED[fact.why] if isinstance(fact, SearchEnded) else "",
         "termination": _termination(fact.why) if isinstance(fact, SearchEnded) else [],
+        "raced": races.sentence(fact.race) if isinstance(fact, NumbersRaced) else "",
+        "race_table": races.table(fact.race) if isinstance(fact, NumbersRaced) and fact.race.racers else "",
         "baseline": _baseline_table(so.profile) if isinstance(fact, Profiled) and so.profile else "",
     }
 
@@ -139,6 +142,7 @@ def _baseline_table(profile: Profile) -> str:
 PIECES: dict[type[Any], str] = {
     CampaignRequested: "requested",
     Profiled: "profiled",
+    NumbersRaced: "raced",
     RoundOpened: "opened",
     VariantJudged: "judged",
     SearchEnded: "search_ended",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bot.model.campaign import Campaign, Checkpoint, Outcome, Round
-from bot.model.ids import variant_name
+from bot.model.ids import VariantNumber, variant_name
 from bot.model.verdict import Decision
-from bot.render import gains, labels, numbers, steps, view
+from bot.render import gains, labels, numbers, races, steps, view
 from bot.render.escape import Trusted, code, text
 
 REASON_LIMIT = 240
@@ -83,6 +83,12 @@ def _round(campaign: Campaign, played: Round) -> str:
     )
 
 
+def _race(campaign: Campaign, of: VariantNumber) -> list[str]:
+    """What came of other launch numbers at a variant, where they were raced."""
+    race = campaign.race_of(of)
+    return [sentence(f"**A race**: {text(races.sentence(race), REASON_LIMIT)}")] if race is not None else []
+
+
 def _asked(campaign: Campaign) -> str:
     who = text(campaign.requester.login) if campaign.requester else "Somebody"
     command = campaign.command
@@ -143,11 +149,13 @@ def _end(campaign: Campaign) -> str:
 
 def _rounds(campaign: Campaign, most: int) -> list[str]:
     """The rounds, the middle of a long search left to the record."""
-    told = [_round(campaign, played) for played in campaign.rounds]
+    told = _race(campaign, 0)
+    for played in campaign.rounds:
+        told += [_round(campaign, played), *_race(campaign, played.variant.number)]
     if len(told) <= most:
         return told
     first, last = most - most // 2, most // 2
-    gap = f"_{numbers.many(len(told) - first - last, 'more round')} in the record._"
+    gap = f"_{numbers.many(len(told) - first - last, 'more turn')} in the record._"
     return [*told[:first], gap, *told[len(told) - last :]]
 
 

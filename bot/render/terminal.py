@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bot.model.campaign import Campaign, Outcome, Round, Stage
-from bot.model.facts import JournalLine, OrderFailed, RoundOpened, SearchEnded, VariantJudged
+from bot.model.facts import JournalLine, NumbersRaced, OrderFailed, RoundOpened, SearchEnded, VariantJudged
 from bot.model.ids import VariantNumber, variant_name
+from bot.model.measurement import Evidence
 from bot.model.verdict import Decision
-from bot.render import labels, numbers, view
+from bot.render import labels, numbers, races, view
 from bot.render.escape import plain, visible_lines
 
 WIDTH = 100
@@ -178,7 +179,8 @@ def doing(campaign: Campaign) -> str:
     if campaign.stage is not Stage.OPTIMIZING:
         return DOING[campaign.stage]
     if last is None or last.verdict is not None:
-        return "looking for the next idea"
+        to_race = view.evidence(campaign) is Evidence.MEASURED and campaign.race_of(campaign.incumbent) is None
+        return f"{'racing launch numbers, ' if to_race else ''}looking for the next idea"
     return "judging it" if last.measurement else "compiling, checking and comparing it"
 
 
@@ -284,6 +286,8 @@ def interrupted_text(campaign: Campaign, again: str, look: str) -> str:
 def told(line: JournalLine) -> str:
     """One fact in words."""
     match line.fact:
+        case NumbersRaced(race=race):
+            return plain(races.sentence(race))
         case RoundOpened(variant=variant):
             return (
                 f"{variant_name(variant.number)} from {variant_name(variant.parent)}: {plain(variant.hypothesis.title)}"

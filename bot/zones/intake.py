@@ -23,6 +23,7 @@ from bot.model.facts import (
     Fact,
     Finalized,
     JournalLine,
+    NumbersRaced,
     Profiled,
     RoundOpened,
     VariantJudged,
@@ -30,6 +31,7 @@ from bot.model.facts import (
 )
 from bot.model.ids import Digest, RepoPath
 from bot.model.measurement import Measurement, Suite
+from bot.model.race import MOST_RACERS, Race
 from bot.model.reasons import ReasonCode
 from bot.model.variant import SourceFile, Variant, sources_digest
 from bot.targets.contract import CONFIG, TRUSTED, read_config
@@ -41,7 +43,7 @@ from bot.zones.oracle import changed_files
 SEGMENT = "segment.jsonl"
 MAX_SEGMENT = 64 * 2**20
 MAX_FACTS = 1000
-"""Four facts a round and at most 119 rounds; more is not ours."""
+"""Five facts a round and at most 119 rounds; more is not ours."""
 MAX_SOURCE = 2 * 2**20
 MAX_NUMBER = 2**63
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -190,6 +192,21 @@ def _check_times(measurement: Measurement, suite: Suite) -> None:
         raise CorruptRecord("the estimated times do not follow from the raw facts")
 
 
+def _check_race(race: Race, campaign: Campaign) -> None:
+    """A race decides nothing, but people read of it: it may speak of this kernel's launches and scored cases alone."""
+    assert campaign.profile is not None
+    played = campaign.round_of(race.of)
+    facts = played.measurement if played is not None and played.measurement is not None else campaign.profile.baseline
+    kernels = {launch.kernel for case in facts.cases for launch in case.launches}
+    cases = {case.id for case in campaign.profile.suite.cases}
+    if len(race.racers) > MOST_RACERS + 1:
+        raise CorruptRecord(f"{len(race.racers)} raced, more than {MOST_RACERS + 1}")
+    for racer in race.racers:
+        strange = {numbers.kernel for numbers in racer.numbers} - kernels | {lap.case for lap in racer.laps} - cases
+        if strange:
+            raise CorruptRecord(f"the race tells of {sorted(strange)[0][:80]!r}, which was not measured here")
+
+
 def _check_hardware(profile: Profile) -> None:
     """No number of the hardware is taken from a job: what it registered has to stand in our own registry."""
     try:
@@ -211,6 +228,8 @@ def _check(fact: Fact, campaign: Campaign, repo: Repo) -> None:
             _check_hardware(fact.profile)
         case VariantMeasured() if campaign.profile is not None:
             _check_times(fact.measurement, campaign.profile.suite)
+        case NumbersRaced():
+            _check_race(fact.race, campaign)
         case RoundOpened():
             _check_files(fact.variant.files, campaign)
             _check_try(fact.variant, campaign, repo)

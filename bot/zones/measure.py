@@ -24,6 +24,7 @@ from bot.campaign.effects import (
     MeasureVariant,
     OpenRound,
     ProfileKernel,
+    RaceNumbers,
 )
 from bot.campaign.lineage import pending_tries, sources_of
 from bot.campaign.machine import advance, fold, owed_in
@@ -38,6 +39,7 @@ from bot.model.commands import GpuChoice
 from bot.model.facts import (
     Fact,
     Finalized,
+    NumbersRaced,
     OrderFailed,
     OrderTaken,
     Profiled,
@@ -61,6 +63,7 @@ from bot.zones.clock import utc_now
 from bot.zones.intake import SEGMENT
 from bot.zones.judging import unrun, verdict_of
 from bot.zones.profiling import profiled
+from bot.zones.racing import raced
 from bot.zones.report import ZoneReport, about
 
 MOST_STEPS = 1000
@@ -193,6 +196,11 @@ class Shift:
             )
         return Profiled(order=effect.order, profile=profile)
 
+    def race(self, effect: RaceNumbers) -> Fact:
+        assert self.campaign.profile is not None
+        found = raced(self.bench(self.campaign.profile), brief_of(self.campaign), effect.incumbent)
+        return NumbersRaced(order=effect.order, race=found)
+
     def open_round(self, effect: OpenRound) -> Fact:
         proposal = next_proposal(brief_of(self.campaign, tried=self._tried()))
         if proposal is None:
@@ -250,6 +258,8 @@ class Shift:
         match effect:
             case ProfileKernel():
                 return self.profile(effect)
+            case RaceNumbers():
+                return self.race(effect)
             case OpenRound():
                 return self.open_round(effect)
             case MeasureVariant():

@@ -28,6 +28,7 @@ from bot.model.facts import (
     Fact,
     Finalized,
     HeadMoved,
+    NumbersRaced,
     OrderFailed,
     OrderPlaced,
     Profiled,
@@ -44,6 +45,7 @@ from bot.model.measurement import Case, Evidence, Measurement, Runner, Suite
 from bot.model.people import Actor
 from bot.model.policy import RepoPolicy
 from bot.model.pull import PullSnapshot
+from bot.model.race import Race
 from bot.model.reasons import ReasonCode
 from bot.model.site import KernelSite
 from bot.model.variant import Hypothesis, SourceFile, Variant
@@ -234,6 +236,7 @@ STRAYS: tuple[Fact, ...] = (
     PushRefused(reason=ReasonCode.PUSH_CONFLICT, detail="moved"),
     Finalized(order=F3, finalization=finalization(tests_pass=False)),
     CampaignClosed(outcome=Outcome.FAILED),
+    NumbersRaced(order=O2, race=Race(of=0)),
     answered(Checkpoint.FINAL, approved=False),
     answered(Checkpoint.WINNER, chosen=2),
     answered(Checkpoint.PROFILE, approved=False),

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from bot.bench.measure import Bench, open_static_bench
+from bot.bench.race import Entry
 from bot.model.measurement import Evidence, Measurement, Setting
 from bot.model.variant import sources_digest
 from tests.bench import tiny
@@ -45,6 +46,10 @@ def test_the_runner_says_that_nothing_was_timed(bench: Bench, untouched: Measure
 def test_the_untouched_kernel_has_no_fault(untouched: Measurement) -> None:
     assert untouched.fault is None
     assert untouched.source == sources_digest(tiny.files())
+
+
+def test_nobody_races_where_there_is_no_clock(bench: Bench) -> None:
+    assert bench.race((Entry(tiny.files(), tuple(case.id for case in tiny.SUITE.cases)),)).ran == ()
 
 
 def test_every_check_has_its_row_and_passes(untouched: Measurement) -> None:

@@ -17,6 +17,7 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
+from bot.bench.race import Entry, Result
 from bot.model.hardware import Learned
 from bot.model.measurement import (
     Case,
@@ -189,6 +190,9 @@ class FakeBench:
             cases=tuple(self._case(files, case) for case in self._suite.cases),
             passports=tuple(self._passport(files, arch, marks) for arch in PASSPORTS) if passports else (),
         )
+
+    def race(self, entries: tuple[Entry, ...]) -> Result:
+        return Result()
 
     def survey(self, files: tuple[SourceFile, ...], settings: tuple[Setting, ...]) -> tuple[Survey, ...]:
         return tuple(

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from bot.analysis.measured import read_case
+from bot.analysis.paired import process_mean
 from bot.bench.measured import Effort
+from bot.bench.race import RACE_S, Entry
+from bot.engine.race_field import field
 from bot.model.measurement import Measurement
 from bot.model.variant import SourceFile
 from tests.gpu.conftest import Benches, changed, opened, sources_of
@@ -85,3 +88,29 @@ def test_what_is_wrong_for_large_shapes_alone_is_seen(benches: Benches) -> None:
     wrong = changed("softmax", DIVIDED, DIVIDED + "    if n_cols > 20000:\n        Y_row = Y_row * 1.01\n")
     found = bench.measure(wrong, passports=False)
     assert [row.case for row in found.checks if not row.passed] != []
+
+
+def test_a_race_sees_which_numbers_are_faster_and_who_is_wrong(benches: Benches) -> None:
+    bench, stock = benches.of("softmax")
+    cases = tuple(case.case for case in stock.cases)
+    slow = changed("softmax", READ, READ + IDLE)
+    wrong = changed("softmax", DIVIDED, DIVIDED + "    if n_cols > 20000:\n        Y_row = Y_row * 1.01\n")
+    found = bench.race(tuple(Entry(files, cases) for files in (sources_of("softmax"), copy_of("softmax"), slow, wrong)))
+    itself, copy, slower, other = found.ran
+    assert [ran.left for ran in (itself, copy, slower)] == ["", "", ""]
+    assert "the variant" in other.left
+    for case in cases:
+        now, same, late = (process_mean(ran.blocks[case]).mean for ran in (itself, copy, slower))
+        assert abs(now) < 2 * SAME and abs(same - now) < 2 * SAME
+        assert late - now < -SAME or case.startswith("backward")
+    assert found.gpu_ms > 0 and found.seconds > found.gpu_ms / 1000
+
+
+def test_the_untouched_launch_numbers_race(benches: Benches) -> None:
+    bench, stock = benches.of("rms_norm")
+    entries = tuple(Entry(racing.files, racing.cases) for racing in field(sources_of("rms_norm"), stock))
+    assert len(entries) >= 4
+    found = bench.race((Entry(sources_of("rms_norm"), tuple(case.case for case in stock.cases)), *entries))
+    home = [ran for ran in found.ran if not ran.left]
+    assert len(home) >= len(entries) // 2
+    assert found.seconds < RACE_S

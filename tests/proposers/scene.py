@@ -87,6 +87,7 @@ def brief(kernel: str = "rms_norm", warps: int = 2, **fields: Any) -> Brief:
         "surveys": surveys,
         "diagnosis": diagnose(first, SUITE, SHEET, surveys),
         "rounds": (),
+        "race": None,
         "goal": Goal.BALANCED,
         "scope": Scope.GENERAL,
         "budget": 8,

@@ -1,0 +1,140 @@
+"""A race on the GPU: many versions of one source, each recorded once and timed for a dozen blocks beside v0.
+
+Recordings are made side by side, several processes at once; the clock is one at a time. Who does not run, gives a wrong
+result in a timed slot or comes too late leaves, and nobody waits for them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from bot.analysis import racing
+from bot.bench.bailiff import Objection
+from bot.bench.checks import Laid
+from bot.bench.takes import Take
+from bot.model.measurement import Block, Fault
+from bot.model.variant import SourceFile
+
+AT_ONCE = 4
+"""On one replayer: each has buffers of its own, three times the L2 and more."""
+RECORDERS = 6
+"""Processes that record side by side. Nothing is timed meanwhile."""
+RECORD_S = 60.0
+"""For one of them, compiling included."""
+RACE_S = 90.0
+"""From the first recording to the last lap."""
+BLOCKS = racing.LOOKS[0]
+LATE = "there was no time left for it"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Files that race, and in which scored cases."""
+
+    files: tuple[SourceFile, ...]
+    cases: tuple[str, ...]
+
+
+@dataclass
+class Ran:
+    """What was read of one entry."""
+
+    blocks: dict[str, tuple[Block, ...]] = field(default_factory=dict)
+    left: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """Of a whole race, entry by entry in the order they were given."""
+
+    ran: tuple[Ran, ...] = ()
+    seconds: float = 0.0
+    gpu_ms: float = 0.0
+
+
+@dataclass(frozen=True)
+class Course:
+    """What a race is run on: how files are laid and recorded, and the two things that a clock does."""
+
+    lay: Callable[[tuple[SourceFile, ...]], Laid]
+    record: Callable[[Laid, tuple[str, ...]], Mapping[str, Take] | Fault]
+    open: Callable[[str, Sequence[Take]], None]
+    """Put v0 and these on a replayer."""
+    read: Callable[[str, int], tuple[Block, ...]]
+    """Blocks of one of those that were opened; raises `wrong` where a slot held something else than the result."""
+    wrong: type[Exception]
+    now: Callable[[], float] = time.monotonic
+
+
+@dataclass
+class _Running:
+    ran: Ran
+    takes: Mapping[str, Take]
+    cases: tuple[str, ...]
+
+
+def _groups(some: Iterable[_Running]) -> Iterator[list[_Running]]:
+    waiting = iter(some)
+    while group := list(itertools.islice(waiting, AT_ONCE)):
+        yield group
+
+
+def _recorded(course: Course, entry: Entry, laid: Laid, until: float) -> _Running:
+    if course.now() > until:
+        return _Running(Ran(left=LATE), {}, entry.cases)
+    takes = course.record(laid, entry.cases)
+    if isinstance(takes, Fault):
+        return _Running(Ran(left=f"{takes.kind}: {takes.detail}"), {}, entry.cases)
+    missing = next((takes[case].why_not for case in entry.cases if takes[case].folder is None), None)
+    return _Running(Ran(left="" if missing is None else f"cannot be replayed: {missing}"), takes, entry.cases)
+
+
+def _lap(course: Course, case: str, group: list[_Running]) -> None:
+    """One case of those who stand on one replayer. One that spoils it for all is looked for alone."""
+    try:
+        course.open(case, [running.takes[case] for running in group])
+    except Objection as error:
+        if len(group) == 1:
+            group[0].ran.left = str(error)
+        else:
+            for running in group:
+                _lap(course, case, [running])
+        return
+    for place, running in enumerate(group):
+        try:
+            blocks = course.read(case, place)
+        except (course.wrong, Objection) as error:
+            running.ran.left = str(error)
+            continue
+        if len(blocks) < BLOCKS // 2:
+            running.ran.left = f"only {len(blocks)} of {BLOCKS} blocks of {case} were undisturbed"
+            continue
+        running.ran.blocks[case] = blocks
+
+
+def run(course: Course, entries: Sequence[Entry]) -> tuple[Ran, ...]:
+    """In the order they were given."""
+    until = course.now() + RACE_S
+    laid = [course.lay(entry.files) for entry in entries]
+    try:
+        with ThreadPoolExecutor(max_workers=RECORDERS) as threads:
+            pairs = zip(entries, laid, strict=True)
+            recording = [threads.submit(_recorded, course, entry, place, until) for entry, place in pairs]
+            all_running = [one.result() for one in recording]
+        for case in dict.fromkeys(case for entry in entries for case in entry.cases):
+            here = [running for running in all_running if case in running.cases and not running.ran.left]
+            for group in _groups(here):
+                if course.now() > until:
+                    for running in group:
+                        running.ran.left = LATE
+                    continue
+                _lap(course, case, group)
+        return tuple(running.ran for running in all_running)
+    finally:
+        for one in laid:
+            shutil.rmtree(one.folder, ignore_errors=True)

@@ -1,0 +1,173 @@
+"""Which launch numbers race, and what a race says of them in the words of a settings table."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from bot.engine import settings_table
+from bot.engine.settings_table import Config, Row, Rule
+from bot.engine.source import NotUnderstood
+from bot.engine.space import (
+    LIKELY_PER_THREAD,
+    MOST_PER_THREAD,
+    PER_THREAD,
+    SCALED,
+    SMALLEST_BLOCK,
+    THREADS_PER_WARP,
+    WARPS,
+    block_constant,
+)
+from bot.model.measurement import CaseResult, Launch, Measurement, Suite
+from bot.model.race import MOST_RACERS, Numbers, Race
+from bot.model.variant import SourceFile
+
+Launched = Mapping[str, Sequence[tuple[str, Launch]]]
+"""For each kernel the cases that launch it, with how they do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Racing:
+    """A source with other numbers at the launches of some kernels, and the cases in which they are launched."""
+
+    numbers: tuple[Numbers, ...]
+    files: tuple[SourceFile, ...]
+    cases: tuple[str, ...]
+
+
+def rule_of(numbers: Numbers) -> Rule:
+    if numbers.warps is not None:
+        return settings_table.always(numbers.kernel, numbers.block_name, numbers.warps)
+    return settings_table.per_thread(numbers.kernel, numbers.block_name, numbers.each or PER_THREAD[0], numbers.cap)
+
+
+def launched(facts: Measurement) -> dict[str, list[tuple[str, Launch]]]:
+    found: dict[str, list[tuple[str, Launch]]] = {}
+    for case in facts.cases:
+        for launch in case.launches:
+            found.setdefault(launch.kernel, []).append((case.case, launch))
+    return found
+
+
+def _block_name(launches: Sequence[tuple[str, Launch]]) -> str | None:
+    """The constant that all launches of a kernel call their block."""
+    blocks = [block_constant(launch) for _, launch in launches]
+    names = {found[0] for found in blocks if found is not None}
+    return names.pop() if len(names) == 1 and None not in blocks else None
+
+
+def _configs(launches: Sequence[tuple[str, Launch]]) -> list[Config]:
+    """Block and warps of each launch as it is."""
+    return [(found[1], launch.num_warps) for _, launch in launches if (found := block_constant(launch)) is not None]
+
+
+def _imaginable(kernel: str, name: str, blocks: Sequence[int], *, walks: bool) -> Iterator[Numbers]:
+    """The likeliest first. A kernel that walks its row by the block may also take smaller steps."""
+    for each in PER_THREAD:
+        yield Numbers(kernel=kernel, block_name=name, each=each)
+    for warps in WARPS:
+        threads = warps * THREADS_PER_WARP
+        if all(threads <= block <= MOST_PER_THREAD * threads for block in blocks):
+            yield Numbers(kernel=kernel, block_name=name, warps=warps)
+    for scale in SCALED if walks else ():
+        cap = max(blocks) // scale
+        for each in LIKELY_PER_THREAD if cap >= SMALLEST_BLOCK else ():
+            yield Numbers(kernel=kernel, block_name=name, each=each, cap=cap)
+
+
+def numbers_of(kernel: str, launches: Sequence[tuple[str, Launch]], text: str) -> tuple[Numbers, ...]:
+    """Numbers that change some launch, none of them twice under two names."""
+    name = _block_name(launches)
+    if name is None:
+        return ()
+    now = _configs(launches)
+    blocks = [block for block, _ in now]
+    seen, found = {tuple(now)}, []
+    for numbers in _imaginable(kernel, name, blocks, walks=settings_table.steps_by_block(text, kernel, name)):
+        rule = rule_of(numbers)
+        given = tuple(rule.config(block) for block in blocks)
+        if given not in seen and all(block <= MOST_PER_THREAD * THREADS_PER_WARP * warps for block, warps in given):
+            seen.add(given)
+            found.append(numbers)
+    return tuple(found)
+
+
+def _written(files: tuple[SourceFile, ...], numbers: Numbers) -> tuple[SourceFile, ...] | None:
+    """The files with these numbers in the one that launches the kernel."""
+    for file in files:
+        try:
+            text = settings_table.write(file.text, rule_of(numbers))
+        except NotUnderstood:
+            continue
+        if text != file.text:
+            return tuple(SourceFile(path=f.path, text=text) if f.path == file.path else f for f in files)
+    return None
+
+
+def _teams(of: Launched, kernels: Sequence[str]) -> list[list[str]]:
+    """Kernels that share no case can race at once: each is seen in its own cases alone."""
+    teams: list[list[str]] = []
+    for kernel in kernels:
+        cases = {case for case, _ in of[kernel]}
+        for team in teams:
+            if all(cases.isdisjoint(case for case, _ in of[other]) for other in team):
+                team.append(kernel)
+                break
+        else:
+            teams.append([kernel])
+    return teams
+
+
+def field(files: tuple[SourceFile, ...], facts: Measurement, most: int = MOST_RACERS) -> tuple[Racing, ...]:
+    """What races against these files: each kernel's likeliest numbers first."""
+    of, text = launched(facts), "\n".join(file.text for file in files)
+    wanted = {kernel: numbers_of(kernel, launches, text) for kernel, launches in of.items()}
+    able = {
+        kernel: [numbers for numbers in some if _written(files, numbers) is not None] for kernel, some in wanted.items()
+    }
+    found: list[tuple[int, Racing]] = []
+    for team in _teams(of, [kernel for kernel, some in able.items() if some]):
+        for rank, together in enumerate(itertools.zip_longest(*(able[kernel] for kernel in team))):
+            numbers = tuple(one for one in together if one is not None)
+            made: tuple[SourceFile, ...] = files
+            for one in numbers:
+                made = _written(made, one) or made
+            cases = tuple(dict.fromkeys(case for one in numbers for case, _ in of[one.kernel]))
+            found.append((rank, Racing(numbers, made, cases)))
+    return tuple(racing for _, racing in sorted(found, key=lambda pair: pair[0])[:most])
+
+
+def _row(result: CaseResult, kernel: str, weight: float, now: float, laps: Sequence[tuple[Rule, float]]) -> Row | None:
+    launch = next((launch for launch in result.launches if launch.kernel == kernel), None)
+    found = block_constant(launch) if launch is not None else None
+    if launch is None or found is None or result.timing is None:
+        return None
+    today = (found[1], launch.num_warps)
+    us = {today: result.timing.median_us}
+    for rule, speedup in laps:
+        us.setdefault(rule.config(found[1]), result.timing.median_us * now / speedup)
+    return Row(result.case, weight, found[1], today, us)
+
+
+def tables(race: Race, facts: Measurement, suite: Suite) -> dict[str, tuple[str, tuple[Row, ...]]]:
+    """For each kernel that raced the name of its block and one row a case, times as the race saw them."""
+    itself = race.itself
+    if itself is None:
+        return {}
+    now = {lap.case: lap.speedup for lap in itself.laps}
+    weights = {case.id: case.weight for case in suite.cases}
+    found: dict[str, tuple[str, tuple[Row, ...]]] = {}
+    for kernel, name in dict.fromkeys((n.kernel, n.block_name) for racer in race.others for n in racer.numbers):
+        mine = [(rule_of(n), racer) for racer in race.others for n in racer.numbers if n.kernel == kernel]
+        rows = []
+        for result in facts.cases:
+            if any(launch.kernel == kernel for launch in result.launches):
+                laps = [(rule, lap.speedup) for rule, racer in mine for lap in racer.laps if lap.case == result.case]
+                known = result.case in now and result.case in weights
+                row = _row(result, kernel, weights[result.case], now[result.case], laps) if known else None
+                rows.append(row)
+        complete = tuple(row for row in rows if row is not None)
+        if complete and len(complete) == len(rows):
+            found[kernel] = (name, complete)
+    return found

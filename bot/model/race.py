@@ -1,0 +1,80 @@
+"""A race of launch numbers: one source with other numbers at its launches, each timed for a dozen blocks beside v0.
+
+It says what is worth a round and nothing else: what comes out of it is judged like any other variant.
+"""
+
+from __future__ import annotations
+
+from math import exp, fsum, log
+from typing import Annotated
+
+from pydantic import Field
+
+from bot.model.ids import VariantNumber
+from bot.model.word import Word
+
+MOST_RACERS = 24
+"""Beside the incumbent. One costs a compilation on each side of a pass, and a dozen blocks of each case."""
+
+Speedup = Annotated[float, Field(gt=0)]
+
+
+class Numbers(Word):
+    """Launch numbers of one kernel. Its warps are a count, or follow from the elements that a thread gets."""
+
+    kernel: str
+    block_name: str
+    warps: int | None = Field(default=None, ge=1, le=32)
+    each: int | None = Field(default=None, ge=1)
+    cap: int | None = Field(default=None, ge=1)
+    """The widest block it may take; None leaves the block as it is."""
+
+
+class Lap(Word):
+    """One scored case: v0's time over this one's, with the interval of its blocks."""
+
+    case: str
+    speedup: Speedup
+    low: Speedup
+    high: Speedup
+    blocks: int = Field(ge=1)
+
+
+class Racer(Word):
+    """One that raced. Without numbers it is the source as it stands, which the others are held against."""
+
+    numbers: tuple[Numbers, ...] = ()
+    """Of several kernels where no case launches two of them."""
+    laps: tuple[Lap, ...] = ()
+    left: str = ""
+    """Why it left before its last lap."""
+
+
+class Race(Word):
+    of: VariantNumber
+    """The incumbent whose launch numbers were raced."""
+    racers: tuple[Racer, ...] = ()
+    seconds: float = Field(default=0.0, ge=0)
+    gpu_ms: float = Field(default=0.0, ge=0)
+    note: str = ""
+    """Why nobody raced, where nobody did."""
+
+    @property
+    def itself(self) -> Racer | None:
+        return next((racer for racer in self.racers if not racer.numbers), None)
+
+    @property
+    def others(self) -> tuple[Racer, ...]:
+        return tuple(racer for racer in self.racers if racer.numbers)
+
+    def gain(self, racer: Racer) -> float | None:
+        """Over the incumbent, geometric mean of the cases both ran; None where there is none."""
+        now = {lap.case: lap.speedup for lap in self.itself.laps} if self.itself is not None else {}
+        both = [log(lap.speedup / now[lap.case]) for lap in racer.laps if lap.case in now]
+        return exp(fsum(both) / len(both)) if both else None
+
+    @property
+    def first(self) -> Racer | None:
+        """The fastest of those that came home."""
+        home = [(gain, racer) for racer in self.others if not racer.left and (gain := self.gain(racer)) is not None]
+        return max(home, key=lambda pair: pair[0])[1] if home else None

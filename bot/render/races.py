@@ -1,0 +1,46 @@
+"""A race of launch numbers in words: who ran, who was ahead, who left."""
+
+from __future__ import annotations
+
+from bot.model.ids import variant_name
+from bot.model.race import Numbers, Race, Racer
+from bot.render import numbers
+from bot.render.escape import Trusted, code, text
+from bot.render.tables import grid
+
+
+def _said(one: Numbers) -> str:
+    if one.warps is not None:
+        return f"{one.kernel}: {numbers.many(one.warps, 'warp')}"
+    steps = f", steps of at most {one.cap} columns" if one.cap is not None else ""
+    return f"{one.kernel}: {one.each} elements a thread{steps}"
+
+
+def named(racer: Racer) -> str:
+    return "; ".join(_said(one) for one in racer.numbers)
+
+
+def sentence(race: Race) -> str:
+    """Without its full stop, fit for a terminal as it is."""
+    if not race.racers:
+        return f"no launch numbers raced beside {variant_name(race.of)}: {race.note}"
+    left = sum(bool(racer.left) for racer in race.others)
+    many = numbers.many(len(race.others), "set")
+    took = f"{numbers.seconds(race.seconds)}, {numbers.seconds(race.gpu_ms / 1000)} of GPU time"
+    head = f"{many} of launch numbers raced beside {variant_name(race.of)} in {took}{f', {left} left' if left else ''}"
+    first = race.first
+    gain = race.gain(first) if first is not None else None
+    if first is None or gain is None:
+        return f"{head}; nobody came home"
+    return f"{head}; first home at {gain:.2f}x (measured, a dozen blocks a case): {named(first)}"
+
+
+def table(race: Race) -> Trusted:
+    """Everybody who raced: the fastest first, and below them who left."""
+    ranked = sorted(race.others, key=lambda racer: (bool(racer.left), -(race.gain(racer) or 0.0)))
+    rows: list[list[object]] = []
+    for racer in ranked:
+        gain = race.gain(racer)
+        speed = f"{gain:.3f}x" if gain is not None else "—"
+        rows.append([code(named(racer)), speed, text(racer.left, 120) if racer.left else "came home"])
+    return grid(["Launch numbers", f"Over {variant_name(race.of)}, measured", "How it went"], rows)

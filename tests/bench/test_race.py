@@ -1,0 +1,136 @@
+"""A race: recorded side by side, timed one after another, and nobody waits for who cannot go on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bot.bench import race
+from bot.bench.bailiff import Objection
+from bot.bench.checks import Laid
+from bot.bench.race import AT_ONCE, BLOCKS, LATE, RACE_S, Course, Entry, Ran
+from bot.bench.takes import Take
+from bot.model.measurement import Block, Fault
+from bot.model.variant import SourceFile
+
+CASES = ("forward", "backward")
+
+
+class Wrong(Exception):
+    pass
+
+
+@dataclass
+class Track:
+    """Doors of a race without a GPU. What an entry does is written in its text."""
+
+    folder: Path
+    opened: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    asked: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    seconds: float = 0.0
+    per_lap: float = 0.0
+    _on: list[str] = field(default_factory=list)
+
+    def lay(self, files: tuple[SourceFile, ...]) -> Laid:
+        name = files[0].text.replace(" ", "-")
+        place = self.folder / name
+        place.mkdir()
+        return Laid(name, files, place, place / "source")
+
+    def record(self, laid: Laid, cases: tuple[str, ...]) -> Mapping[str, Take] | Fault:
+        text = laid.files[0].text
+        self.asked[text] = cases
+        if "crashes" in text:
+            return Fault(kind="crashed", detail="signal 11")
+        where = None if "reads the clock" in text else laid.folder
+        return {case: Take(case, where, "" if where else "it reads the clock", 0, kernels=1) for case in cases}
+
+    def open(self, case: str, takes: Sequence[Take]) -> None:
+        self._on = [take.folder.name for take in takes if take.folder is not None]
+        self.opened.append((case, tuple(self._on)))
+        self.seconds += self.per_lap
+        if any("does-not-fit" in name for name in self._on):
+            raise Objection("out of memory")
+
+    def read(self, case: str, place: int) -> tuple[Block, ...]:
+        name = self._on[place]
+        if "wrong" in name and case == "backward":
+            raise Wrong("the variant: y is off by 7")
+        return ((2.0, 2.0, 1.0, 1.0),) * (BLOCKS // 2 - 1 if "disturbed" in name else BLOCKS)
+
+    def run(self, *texts: str) -> dict[str, Ran]:
+        entries = [Entry((SourceFile(path="k.py", text=text),), CASES) for text in texts]
+        course = Course(self.lay, self.record, self.open, self.read, Wrong, lambda: self.seconds)
+        return dict(zip(texts, race.run(course, entries), strict=True))
+
+
+def home(ran: Ran) -> bool:
+    return not ran.left and {case: len(blocks) for case, blocks in ran.blocks.items()} == dict.fromkeys(CASES, BLOCKS)
+
+
+def test_everybody_who_can_runs_every_case(tmp_path: Path) -> None:
+    track = Track(tmp_path)
+    found = track.run("itself", "other")
+    assert home(found["itself"]) and home(found["other"])
+    assert track.opened == [("forward", ("itself", "other")), ("backward", ("itself", "other"))]
+
+
+def test_so_many_stand_on_one_replayer_and_no_more(tmp_path: Path) -> None:
+    track = Track(tmp_path)
+    names = [f"n{number}" for number in range(AT_ONCE + 1)]
+    assert all(home(ran) for ran in track.run(*names).values())
+    assert [len(group) for case, group in track.opened if case == "forward"] == [AT_ONCE, 1]
+
+
+def test_who_does_not_run_is_never_timed(tmp_path: Path) -> None:
+    track = Track(tmp_path)
+    found = track.run("itself", "crashes", "reads the clock")
+    assert home(found["itself"])
+    assert (found["crashes"].left, found["crashes"].blocks) == ("crashed: signal 11", {})
+    assert found["reads the clock"].left == "cannot be replayed: it reads the clock"
+    assert {group for _, group in track.opened} == {("itself",)}
+
+
+def test_a_wrong_result_ends_the_run_of_its_own_author_alone(tmp_path: Path) -> None:
+    found = Track(tmp_path).run("itself", "wrong", "other")
+    assert home(found["itself"]) and home(found["other"])
+    assert found["wrong"].left == "the variant: y is off by 7"
+    assert list(found["wrong"].blocks) == ["forward"]
+
+
+def test_who_spoils_the_replayer_for_all_is_found_and_the_others_run(tmp_path: Path) -> None:
+    track = Track(tmp_path)
+    found = track.run("itself", "does not fit", "other")
+    assert home(found["itself"]) and home(found["other"])
+    assert found["does not fit"].left == "out of memory"
+    assert ("forward", ("itself",)) in track.opened and ("forward", ("other",)) in track.opened
+
+
+def test_half_of_the_blocks_have_to_be_undisturbed(tmp_path: Path) -> None:
+    found = Track(tmp_path).run("itself", "disturbed")
+    assert found["disturbed"].left == f"only {BLOCKS // 2 - 1} of {BLOCKS} blocks of forward were undisturbed"
+
+
+def test_the_race_has_an_end(tmp_path: Path) -> None:
+    """The first case is read, and the clock runs out in it."""
+    found = Track(tmp_path, per_lap=RACE_S + 1).run("itself", "other")
+    assert {ran.left for ran in found.values()} == {LATE}
+    assert [list(ran.blocks) for ran in found.values()] == [["forward"], ["forward"]]
+
+
+def test_to_the_last_second_it_goes_on(tmp_path: Path) -> None:
+    assert all(home(ran) for ran in Track(tmp_path, per_lap=RACE_S / 2).run("itself", "other").values())
+
+
+def test_an_entry_races_in_its_own_cases_alone(tmp_path: Path) -> None:
+    track = Track(tmp_path)
+    files = (SourceFile(path="k.py", text="backward only"),)
+    course = Course(track.lay, track.record, track.open, track.read, Wrong, lambda: 0.0)
+    (ran,) = race.run(course, [Entry(files, ("backward",))])
+    assert (list(ran.blocks), track.asked) == (["backward"], {"backward only": ("backward",)})
+
+
+def test_nothing_stays_on_the_disk(tmp_path: Path) -> None:
+    Track(tmp_path).run("itself", "crashes", "wrong")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,136 @@
+"""When launch numbers are raced: on a clock, once for each incumbent whose work is new, and never before a person."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.campaign.effects import Effect, MeasureVariant, OpenRound, RaceNumbers
+from bot.campaign.lineage import NUMBERS_TECHNIQUE, TRY_TECHNIQUE
+from bot.campaign.machine import advance, fold, owed_in
+from bot.campaign.spending import _told
+from bot.campaign.stopping import gpu_seconds
+from bot.model.campaign import Campaign, Phase, Profile, Zone
+from bot.model.commands import Mode
+from bot.model.facts import (
+    Fact,
+    NumbersRaced,
+    Profiled,
+    RoundOpened,
+    TryRequested,
+    VariantJudged,
+    VariantMeasured,
+)
+from bot.model.measurement import Evidence, Runner
+from bot.model.race import Lap, Race, Racer
+from bot.model.verdict import Verdict
+from tests.campaign.story import (
+    ACCEPTED,
+    CAMPAIGN,
+    COMMIT,
+    MIRA,
+    O2,
+    P1,
+    WRONG,
+    measurement,
+    placed,
+    profile,
+    requested,
+    variant,
+)
+
+GPU = Runner(evidence=Evidence.MEASURED, arch="sm_90", gpu_name="NVIDIA H200")
+
+
+def on(runner: Runner) -> Profile:
+    found = profile()
+    return found.model_copy(update={"baseline": found.baseline.model_copy(update={"runner": runner, "seconds": 5.0})})
+
+
+def searching(*facts: Fact, runner: Runner = GPU) -> Campaign:
+    begun: tuple[Fact, ...] = (
+        requested(mode=Mode.AUTONOMOUS),
+        placed(1, Phase.PROFILE),
+        Profiled(order=P1, profile=on(runner)),
+        placed(2, Phase.OPTIMIZE),
+    )
+    found = fold(Campaign(id=CAMPAIGN), (*begun, *facts))
+    assert found.ignored == ()
+    return found
+
+
+def race(of: int = 0, seconds: float = 20.0) -> NumbersRaced:
+    lap = Lap(case="forward-r4096-c4096-bfloat16", speedup=1.0, low=0.99, high=1.01, blocks=12)
+    return NumbersRaced(order=O2, race=Race(of=of, racers=(Racer(laps=(lap,)),), seconds=seconds))
+
+
+def played(number: int, verdict: Verdict, technique: str = "tile_rows", parent: int = 0) -> tuple[Fact, ...]:
+    one = variant(number, parent, technique=technique)
+    return (
+        RoundOpened(order=O2, variant=one),
+        VariantMeasured(order=O2, number=number, measurement=measurement(one)),
+        VariantJudged(order=O2, number=number, verdict=verdict),
+    )
+
+
+def next_step(campaign: Campaign) -> Effect:
+    (step,) = owed_in(campaign, Zone.MEASURE)
+    return step
+
+
+def test_before_the_first_idea_the_untouched_numbers_are_raced() -> None:
+    assert next_step(searching()) == RaceNumbers(order=O2, incumbent=0)
+    assert isinstance(next_step(searching(race())), OpenRound)
+
+
+def test_without_a_clock_nobody_races() -> None:
+    static = Runner(evidence=Evidence.STATIC, arch="sm_90")
+    assert isinstance(next_step(searching(runner=static)), OpenRound)
+
+
+def test_a_refused_variant_calls_for_no_race_and_an_accepted_one_does() -> None:
+    assert isinstance(next_step(searching(race(), *played(1, WRONG))), OpenRound)
+    accepted = searching(race(), *played(1, ACCEPTED))
+    assert next_step(accepted) == RaceNumbers(order=O2, incumbent=1)
+    assert isinstance(next_step(searching(race(), *played(1, ACCEPTED), race(of=1))), OpenRound)
+
+
+@pytest.mark.parametrize("technique", [NUMBERS_TECHNIQUE, f"{NUMBERS_TECHNIQUE}:v1", f"{NUMBERS_TECHNIQUE}:_k"])
+def test_numbers_that_just_won_are_not_raced_again(technique: str) -> None:
+    assert isinstance(next_step(searching(race(), *played(1, ACCEPTED, technique))), OpenRound)
+
+
+def test_what_a_person_brought_comes_first() -> None:
+    asked = TryRequested(commit=COMMIT, actor=MIRA)
+    assert isinstance(next_step(searching(asked)), OpenRound)
+    one = variant(1, references=(COMMIT,), technique=TRY_TECHNIQUE)
+    opened = searching(asked, RoundOpened(order=O2, variant=one))
+    assert isinstance(next_step(opened), MeasureVariant)
+
+
+@pytest.mark.parametrize(
+    ("before", "fact", "why"),
+    [
+        ((), race(of=1), "v1 is not the incumbent"),
+        ((race(),), race(), "no race of v0 was asked for"),
+        ((race(), *played(1, ACCEPTED)), race(of=0), "v0 is not the incumbent"),
+        ((race(), *played(1, ACCEPTED)[:1]), race(), "no race of v0 was asked for"),
+    ],
+)
+def test_a_race_that_nobody_asked_for_is_ignored(before: tuple[Fact, ...], fact: NumbersRaced, why: str) -> None:
+    campaign = searching(*before)
+    after, _ = advance(campaign, fact)
+    assert [one.why for one in after.ignored] == [why]
+    assert after.races == campaign.races
+
+
+def test_a_race_during_a_round_is_ignored() -> None:
+    """Asked for by nobody else: the round was opened by a person's idea before any race."""
+    asked = TryRequested(commit=COMMIT, actor=MIRA)
+    one = variant(1, references=(COMMIT,), technique=TRY_TECHNIQUE)
+    after, _ = advance(searching(asked, RoundOpened(order=O2, variant=one)), race())
+    assert [found.why for found in after.ignored] == ["the round before has no verdict yet"]
+
+
+def test_the_machine_was_used_while_it_ran() -> None:
+    assert gpu_seconds(searching(race(seconds=20.0))) == gpu_seconds(searching()) + 20.0
+    assert _told(race(seconds=20.0)) == 20.0

@@ -1,0 +1,179 @@
+"""Which launch numbers race, and what a settings table makes of the result."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.engine import race_field
+from bot.engine.race_field import field, numbers_of, rule_of, tables
+from bot.model.measurement import CaseResult, Launch
+from bot.model.race import MOST_RACERS, Lap, Numbers, Race, Racer
+from bot.model.variant import SourceFile
+from tests.analysis import made
+from tests.engine.library import changes, op, sample
+
+NARROW, WIDE = made.case("forward", cols=1024), made.case("forward", cols=8192)
+ONE = op("""
+BLOCK_SIZE = triton.next_power_of_2(n_cols)
+_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=2)
+""")
+
+
+def files(text: str) -> tuple[SourceFile, ...]:
+    return (SourceFile(path="src/k.py", text=text),)
+
+
+def wide_and_narrow(warps: int = 2, kernel: str = "_k") -> tuple[CaseResult, CaseResult]:
+    narrow, wide = (made.launch(kernel, block=block, warps=warps) for block in (1024, 8192))
+    return made.result(NARROW, narrow, us=10.0), made.result(WIDE, wide, us=80.0)
+
+
+def launches(*found: Launch) -> list[tuple[str, Launch]]:
+    return [(f"case-{number}", launch) for number, launch in enumerate(found)]
+
+
+def configs(numbers: tuple[Numbers, ...], *blocks: int) -> list[list[tuple[int, int]]]:
+    return [[rule_of(one).config(block) for block in blocks] for one in numbers]
+
+
+# Who is in it
+
+
+def test_warps_follow_the_row_or_are_the_same_for_all_where_no_thread_gets_too_much() -> None:
+    found = numbers_of("_k", launches(made.launch(block=1024, warps=2), made.launch(block=8192, warps=2)), ONE)
+    assert [one.each for one in found if one.each] == [8, 16, 32]
+    assert [one.warps for one in found if one.warps] == [4, 8, 16, 32], "one or two warps would hold 8192 by 128 each"
+    assert all(one.cap is None for one in found)
+
+
+def test_nothing_races_that_changes_nothing_or_stands_there_twice() -> None:
+    found = numbers_of("_k", launches(made.launch(block=1024, warps=4)), ONE)
+    told = configs(found, 1024)
+    assert [(1024, 4)] not in told
+    assert len(told) == len({tuple(one) for one in told})
+
+
+def test_a_kernel_that_walks_its_row_by_the_block_may_take_smaller_steps() -> None:
+    walking = ONE.replace(
+        "    tl.store(", "    for start in range(0, n_cols, BLOCK_SIZE):\n        pass\n    tl.store("
+    )
+    at = launches(made.launch(block=8192, warps=8))
+    assert {one.cap for one in numbers_of("_k", at, walking)} == {None, 4096, 2048, 1024, 512}
+    assert {one.cap for one in numbers_of("_k", at, ONE)} == {None}
+
+
+def test_a_kernel_without_one_block_for_all_its_launches_stays_at_home() -> None:
+    assert numbers_of("_k", launches(made.launch(constants=())), ONE) == ()
+    two = launches(made.launch(block=1024), made.launch(constants=(("BLOCK_N", "1024"),)))
+    assert numbers_of("_k", two, ONE) == ()
+
+
+def test_each_racer_is_the_source_with_its_numbers_written_in() -> None:
+    facts = made.measurement(*wide_and_narrow())
+    for racing in field(files(ONE), facts):
+        (numbers,), (file,) = racing.numbers, racing.files
+        gone, new = changes(ONE, file.text)
+        assert len(new) >= 1 and "num_warps=2)" in "".join(gone)
+        assert f"num_warps={numbers.warps}" in file.text or f"// {32 * (numbers.each or 0)}" in file.text
+        assert racing.cases == (NARROW.id, WIDE.id)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = 1\n",
+        ONE.replace("@triton.jit", "@triton.autotune(configs=CONFIGS, key=[])\n@triton.jit"),
+    ],
+    ids=["launched elsewhere", "autotuned"],
+)
+def test_a_launch_that_cannot_be_rewritten_has_no_race(text: str) -> None:
+    assert field(files(ONE), made.measurement(*wide_and_narrow())) != ()
+    assert field(files(text), made.measurement(*wide_and_narrow())) == ()
+
+
+def test_kernels_that_share_no_case_race_at_once() -> None:
+    """Forward and backward of the sample's rms_norm: as many racers as one kernel has numbers, not as both."""
+    text = sample("rms_norm")
+    forward, backward = made.case("forward"), made.case("backward")
+    facts = made.measurement(
+        made.result(forward, made.launch("_rms_norm_forward_kernel", warps=2), us=10.0),
+        made.result(backward, made.launch("_rms_norm_backward_kernel", warps=2), us=30.0),
+    )
+    found = field(files(text), facts)
+    first = found[0]
+    assert [numbers.kernel for numbers in first.numbers] == ["_rms_norm_forward_kernel", "_rms_norm_backward_kernel"]
+    assert set(first.cases) == {forward.id, backward.id}
+    assert len(found) == max(
+        sum(any(numbers.kernel == kernel for numbers in racing.numbers) for racing in found)
+        for kernel in ("_rms_norm_forward_kernel", "_rms_norm_backward_kernel")
+    )
+
+
+def test_kernels_of_one_pass_race_one_after_the_other() -> None:
+    text = sample("rms_norm")
+    case = made.case("backward")
+    both = (made.launch("_rms_norm_forward_kernel", warps=2), made.launch("_rms_norm_backward_kernel", warps=2))
+    found = field(files(text), made.measurement(made.result(case, *both, us=40.0)))
+    assert {len(racing.numbers) for racing in found} == {1}
+
+
+def test_no_more_than_so_many_are_let_in_and_the_likeliest_first() -> None:
+    facts = made.measurement(*wide_and_narrow())
+    everybody = field(files(ONE), facts, most=MOST_RACERS)
+    assert field(files(ONE), facts, most=2) == everybody[:2]
+    assert [racing.numbers[0].each for racing in everybody[:3]] == [8, 16, 32]
+
+
+# What comes of it
+
+
+def race(speedups: dict[int, tuple[float, float]], left: int | None = None) -> Race:
+    """Elements a thread, and v0's time over its own on the narrow and the wide case; v1 itself is at 1.25x v0."""
+
+    def laps(narrow: float, wide: float) -> tuple[Lap, ...]:
+        pairs = ((NARROW.id, narrow), (WIDE.id, wide))
+        return tuple(Lap(case=case, speedup=s, low=s, high=s, blocks=12) for case, s in pairs)
+
+    others = tuple(
+        Racer(
+            numbers=(Numbers(kernel="_k", block_name="BLOCK_SIZE", each=each),),
+            laps=laps(*both)[: 1 if each == left else 2],
+            left="it fell" if each == left else "",
+        )
+        for each, both in speedups.items()
+    )
+    return Race(of=1, racers=(Racer(laps=laps(1.25, 1.25)), *others))
+
+
+SUITE = made.suite(NARROW, WIDE)
+
+
+def test_times_are_those_of_the_source_itself_by_what_the_race_saw() -> None:
+    facts = made.measurement(*wide_and_narrow())
+    name, rows = tables(race({16: (2.5, 5.0)}), facts, SUITE)["_k"]
+    assert name == "BLOCK_SIZE"
+    narrow, wide = rows
+    assert narrow.us == {(1024, 2): pytest.approx(10.0)}, "16 elements a thread are two warps there: as it is"
+    assert wide.us == {(8192, 2): pytest.approx(80.0), (8192, 16): pytest.approx(20.0)}
+
+
+def test_who_left_is_known_where_it_ran() -> None:
+    facts = made.measurement(*wide_and_narrow())
+    _, (narrow, wide) = tables(race({8: (2.5, 5.0)}, left=8), facts, SUITE)["_k"]
+    assert (1024, 4) in narrow.us
+    assert list(wide.us) == [(8192, 2)]
+
+
+def test_a_race_that_the_source_itself_did_not_finish_says_nothing() -> None:
+    facts = made.measurement(*wide_and_narrow())
+    found = race({16: (2.5, 5.0)})
+    alone = found.model_copy(update={"racers": found.others})
+    short = found.model_copy(update={"racers": (Racer(laps=found.racers[0].laps[:1]), *found.others)})
+    assert tables(alone, facts, SUITE) == {}
+    assert tables(short, facts, SUITE) == {}
+
+
+def test_a_count_for_all_rows_is_a_rule_of_the_race_alone() -> None:
+    rule = race_field.rule_of(Numbers(kernel="_k", block_name="BLOCK_SIZE", warps=8))
+    assert [rule.config(block) for block in (256, 65536)] == [(256, 8), (65536, 8)]
+    assert rule.warps_text == "8"

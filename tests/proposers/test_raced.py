@@ -1,0 +1,99 @@
+"""What a race on the GPU says is written down as a rule; where one was run, no model is asked about launch numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bot.model.measurement import Evidence, Measurement, Timing
+from bot.model.race import Lap, Numbers, Race, Racer
+from bot.model.verdict import Decision
+from bot.proposers import engine, raced, warps
+from bot.proposers.brief import Brief
+from tests.proposers.scene import BWD, FWD, after, brief
+from tests.proposers.test_warps import told as after_a_rewrite
+
+FORWARD, BACKWARD = "_rms_norm_forward_kernel", "_rms_norm_backward_kernel"
+
+
+def measured(warps_now: int = 2) -> Measurement:
+    """v0's own times, from a clock."""
+    facts = brief(warps=warps_now).baseline
+    runner = facts.runner.model_copy(update={"evidence": Evidence.MEASURED, "gpu_name": "NVIDIA H200"})
+    timing = Timing(median_us=100.0, low_us=99.0, high_us=101.0, samples=48, timer="replay")
+    cases = tuple(case.model_copy(update={"timing": timing}) for case in facts.cases)
+    return facts.model_copy(update={"runner": runner, "cases": cases})
+
+
+def laps(*speedups: tuple[str, float]) -> tuple[Lap, ...]:
+    return tuple(Lap(case=case, speedup=s, low=s, high=s, blocks=12) for case, s in speedups)
+
+
+def racer(each: int, forward: float, backward: float) -> Racer:
+    numbers = tuple(Numbers(kernel=kernel, block_name="BLOCK_SIZE", each=each) for kernel in (FORWARD, BACKWARD))
+    return Racer(numbers=numbers, laps=laps((FWD.id, forward), (BWD.id, backward)))
+
+
+ITSELF = Racer(laps=laps((FWD.id, 1.0), (BWD.id, 1.0)))
+
+
+def told(*racers: Racer, of: int = 0, **fields: Any) -> Brief:
+    facts = measured()
+    race = Race(of=of, racers=(ITSELF, *racers))
+    return brief(baseline=facts, facts=facts, race=race, **fields)
+
+
+def test_the_fastest_numbers_of_each_kernel_become_a_rule() -> None:
+    idea = engine.propose(told(racer(16, 1.5, 1.1), racer(8, 1.4, 1.3)))
+    assert idea is not None
+    assert idea.hypothesis.technique == "launch_parameters"
+    text = idea.files[0].text
+    forward, backward = f"{FORWARD}[", f"{BACKWARD}["
+    assert forward in text and backward in text
+    assert "# 16 elements a thread: 1.50x over the scored shapes (measured on sm_90)." in text
+    assert "# 8 elements a thread: 1.30x over the scored shapes (measured on sm_90)." in text
+    assert "2 sets of launch numbers that raced beside v0" in idea.hypothesis.why
+    assert idea.hypothesis.expected.startswith("Measured in the race, over v0:")
+
+
+def test_the_model_is_not_asked_where_a_race_found_nothing() -> None:
+    """Without the race it would have moved the numbers; the clock knows better."""
+    assert engine.propose(brief()).hypothesis.technique == "launch_parameters"  # type: ignore[union-attr]
+    idea = engine.propose(told(racer(16, 1.0, 0.9), racer(8, 1.009, 1.0)))
+    assert idea is None or not idea.hypothesis.technique.startswith("launch_parameters")
+
+
+def test_one_percent_is_worth_a_rule_and_less_is_not() -> None:
+    assert list(raced.ideas(told(racer(16, 1.0099, 1.0)), "engine")) == []
+    (idea,) = raced.ideas(told(racer(16, 1.0101, 1.0)), "engine")
+    assert idea is not None and FORWARD in idea.hypothesis.why and BACKWARD not in idea.hypothesis.why
+
+
+def test_after_a_no_each_kernel_is_tried_alone() -> None:
+    first = told(racer(16, 1.5, 1.2))
+    idea = engine.propose(first)
+    assert idea is not None
+    refused = after(first, idea, Decision.REJECTED)
+    alone = [one.hypothesis.technique for one in raced.ideas(refused, "engine") if one is not None]
+    assert alone == [f"launch_parameters:{FORWARD}", f"launch_parameters:{BACKWARD}"]
+
+
+def test_after_a_yes_it_is_settled() -> None:
+    first = told(racer(16, 1.5, 1.2))
+    idea = engine.propose(first)
+    assert idea is not None
+    assert list(raced.ideas(after(first, idea, Decision.ACCEPTED, measured(8)), "engine")) == []
+
+
+def test_the_race_of_a_rewritten_kernel_has_a_name_of_its_own() -> None:
+    (idea,) = raced.ideas(told(racer(16, 1.5, 1.2), of=3, incumbent=3), "engine")
+    assert idea is not None
+    assert idea.hypothesis.technique == "launch_parameters:v3"
+    assert idea.hypothesis.references == ("v3",)
+
+
+def test_a_kernel_that_raced_is_not_asked_about_its_warps_again() -> None:
+    asked = after_a_rewrite()
+    assert [idea.hypothesis.technique for idea in warps.ideas(asked, "engine")] != []
+    fields = {name: getattr(asked, name) for name in Brief.__slots__}
+    race = Race(of=asked.incumbent, racers=(ITSELF, racer(16, 1.0, 1.0)))
+    assert list(warps.ideas(Brief(**fields | {"race": race}), "engine")) == []
