@@ -243,11 +243,11 @@ class MeasuredBench(StaticBench):
             untouched = sources_digest(laid.files) == sources_digest(self._base)
             return stock if untouched else self._takes.brief(laid, cases, limits)
 
-        def begin(case: str, takes: Sequence[Take]) -> None:
+        def begin(case: str, takes: Sequence[Take], fresh: bool) -> None:
             if case not in self._lanes:
-                opened = self._open(case, (stock[case],), stock[case], fresh=False)
-                self._lanes[case] = lanes_for(opened.pilot_us)
-            self._open(case, takes, stock[case], fresh=False)
+                opened = self._open(case, (stock[case],), stock[case], fresh=fresh)
+                self._lanes[case], fresh = lanes_for(opened.pilot_us), False
+            self._open(case, takes, stock[case], fresh=fresh)
 
         def read(case: str, place: int) -> tuple[Block, ...]:
             return self._read(case, race.BLOCKS, 0, place=place).blocks

@@ -63,8 +63,8 @@ class Course:
 
     lay: Callable[[tuple[SourceFile, ...]], Laid]
     record: Callable[[Laid, tuple[str, ...]], Mapping[str, Take] | Fault]
-    open: Callable[[str, Sequence[Take]], None]
-    """Put v0 and these on a replayer."""
+    open: Callable[[str, Sequence[Take], bool], None]
+    """Put v0 and these on the replayer, or on a fresh one."""
     read: Callable[[str, int], tuple[Block, ...]]
     """Blocks of one of those that were opened; raises `wrong` where a slot held something else than the result."""
     wrong: type[Exception]
@@ -94,27 +94,50 @@ def _recorded(course: Course, entry: Entry, laid: Laid, until: float) -> _Runnin
     return _Running(Ran(left="" if missing is None else f"cannot be replayed: {missing}"), takes, entry.cases)
 
 
-def _lap(course: Course, case: str, group: list[_Running]) -> None:
-    """One case of those who stand on one replayer. One that spoils it for all is looked for alone."""
-    try:
-        course.open(case, [running.takes[case] for running in group])
-    except Objection as error:
-        if len(group) == 1:
-            group[0].ran.left = str(error)
-        else:
-            for running in group:
-                _lap(course, case, [running])
-        return
-    for place, running in enumerate(group):
+class _Track:
+    """The replayer that stands ready, for as long as nobody breaks it."""
+
+    def __init__(self, course: Course) -> None:
+        self._course = course
+        self._fresh = True
+
+    def _open(self, case: str, group: list[_Running]) -> None:
+        fresh, self._fresh = self._fresh, True  # what cannot be opened leaves nothing to go on with
+        self._course.open(case, [running.takes[case] for running in group], fresh)
+        self._fresh = False
+
+    def lap(self, case: str, group: list[_Running]) -> None:
+        """One case of those who stand on one replayer. One that spoils it for all is looked for alone."""
         try:
-            blocks = course.read(case, place)
-        except (course.wrong, Objection) as error:
-            running.ran.left = str(error)
-            continue
-        if len(blocks) < BLOCKS // 2:
-            running.ran.left = f"only {len(blocks)} of {BLOCKS} blocks of {case} were undisturbed"
-            continue
-        running.ran.blocks[case] = blocks
+            self._open(case, group)
+        except Objection as error:
+            self._alone(case, group, group, str(error))
+            return
+        for place, running in enumerate(group):
+            try:
+                blocks = self._course.read(case, place)
+            except self._course.wrong as error:
+                running.ran.left = str(error)
+            except Objection as error:
+                self._fresh = True
+                self._alone(case, group, group[place:], str(error))
+                return
+            else:
+                _keep(running.ran, case, blocks)
+
+    def _alone(self, case: str, group: list[_Running], rest: list[_Running], why: str) -> None:
+        if len(group) == 1:
+            group[0].ran.left = why
+            return
+        for running in rest:
+            self.lap(case, [running])
+
+
+def _keep(ran: Ran, case: str, blocks: tuple[Block, ...]) -> None:
+    if len(blocks) < BLOCKS // 2:
+        ran.left = f"only {len(blocks)} of {BLOCKS} blocks of {case} were undisturbed"
+    else:
+        ran.blocks[case] = blocks
 
 
 def run(course: Course, entries: Sequence[Entry]) -> tuple[Ran, ...]:
@@ -126,6 +149,7 @@ def run(course: Course, entries: Sequence[Entry]) -> tuple[Ran, ...]:
             pairs = zip(entries, laid, strict=True)
             recording = [threads.submit(_recorded, course, entry, place, until) for entry, place in pairs]
             all_running = [one.result() for one in recording]
+        track = _Track(course)
         for case in dict.fromkeys(case for entry in entries for case in entry.cases):
             here = [running for running in all_running if case in running.cases and not running.ran.left]
             for group in _groups(here):
@@ -133,7 +157,7 @@ def run(course: Course, entries: Sequence[Entry]) -> tuple[Ran, ...]:
                     for running in group:
                         running.ran.left = LATE
                     continue
-                _lap(course, case, group)
+                track.lap(case, group)
         return tuple(running.ran for running in all_running)
     finally:
         for one in laid:

@@ -30,6 +30,8 @@ class Track:
     asked: dict[str, tuple[str, ...]] = field(default_factory=dict)
     seconds: float = 0.0
     per_lap: float = 0.0
+    fresh: int = 0
+    broken: bool = False
     _on: list[str] = field(default_factory=list)
 
     def lay(self, files: tuple[SourceFile, ...]) -> Laid:
@@ -46,17 +48,24 @@ class Track:
         where = None if "reads the clock" in text else laid.folder
         return {case: Take(case, where, "" if where else "it reads the clock", 0, kernels=1) for case in cases}
 
-    def open(self, case: str, takes: Sequence[Take]) -> None:
+    def open(self, case: str, takes: Sequence[Take], fresh: bool) -> None:
+        assert fresh or not self.broken, "nothing plays on a replayer that is gone"
+        self.fresh += fresh
+        self.broken = False
         self._on = [take.folder.name for take in takes if take.folder is not None]
         self.opened.append((case, tuple(self._on)))
         self.seconds += self.per_lap
         if any("does-not-fit" in name for name in self._on):
+            self.broken = True
             raise Objection("out of memory")
 
     def read(self, case: str, place: int) -> tuple[Block, ...]:
         name = self._on[place]
         if "wrong" in name and case == "backward":
             raise Wrong("the variant: y is off by 7")
+        if "breaks-it" in name and case == "forward":
+            self.broken = True
+            raise Objection("the replayer is gone")
         return ((2.0, 2.0, 1.0, 1.0),) * (BLOCKS // 2 - 1 if "disturbed" in name else BLOCKS)
 
     def run(self, *texts: str) -> dict[str, Ran]:
@@ -105,6 +114,20 @@ def test_who_spoils_the_replayer_for_all_is_found_and_the_others_run(tmp_path: P
     assert home(found["itself"]) and home(found["other"])
     assert found["does not fit"].left == "out of memory"
     assert ("forward", ("itself",)) in track.opened and ("forward", ("other",)) in track.opened
+
+
+def test_who_breaks_the_replayer_while_it_plays_leaves_and_the_others_get_another_one(tmp_path: Path) -> None:
+    track = Track(tmp_path)
+    found = track.run("itself", "breaks it", "other")
+    assert home(found["itself"]) and home(found["other"])
+    assert found["breaks it"].left == "the replayer is gone"
+    assert track.fresh == 3, "the first, one for who is looked at alone, and one after that"
+
+
+def test_one_replayer_does_for_a_whole_race(tmp_path: Path) -> None:
+    track = Track(tmp_path)
+    track.run("itself", "other", "wrong")
+    assert (track.fresh, len(track.opened)) == (1, 2)
 
 
 def test_half_of_the_blocks_have_to_be_undisturbed(tmp_path: Path) -> None:
