@@ -12,9 +12,10 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import FrameType
+from typing import Any
 
 from bot.bench.census import household
 
@@ -24,6 +25,8 @@ LAST_WORDS_S = 5.0
 """For a fact or two in the segment. A job that ends without them is closed by reconcile."""
 PUT_OUT = 1
 """The exit code, which is that of a stopped job that left by itself."""
+OVER = b"\0"
+"""No signal has this number: whoever stood by may go."""
 
 
 class Halted(BaseException):
@@ -49,19 +52,21 @@ def _end_them_again(over: threading.Event) -> None:
     until = time.monotonic() + LAST_WORDS_S
     while not over.is_set():
         end_children()
-        over.wait(EVERY_S)
-        if time.monotonic() > until:
+        if not over.wait(EVERY_S) and time.monotonic() > until:
             end_children()
             os._exit(PUT_OUT)
 
 
 def _stand_by(reading: int, over: threading.Event) -> None:
     """Hears of a signal when it arrives. The main thread may be on its way into a wait, and would sleep over it."""
-    while told := os.read(reading, 1):
+    while (told := os.read(reading, 1)) != OVER:
         if told[0] in SIGNALS:
             _end_them_again(over)
-            break
-    os.close(reading)
+
+
+def _put_back(before: Mapping[signal.Signals, Any]) -> None:
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @contextlib.contextmanager
@@ -77,14 +82,22 @@ def halting() -> Iterator[Halt]:
 
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    threading.Thread(target=_stand_by, args=(reading, over), daemon=True).start()
+    standing_by = threading.Thread(target=_stand_by, args=(reading, over), daemon=True)
+    standing_by.start()
     woken = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     before = {number: signal.signal(number, stop) for number in SIGNALS}
     try:
         yield halt
     finally:
-        over.set()
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(woken)
-        os.close(writing)
+        try:
+            _put_back(before)
+        finally:
+            _put_back(before)  # Halted can fall even here, but no second time
+            over.set()
+            if halt.signal:  # who stands by may not have come to it yet
+                end_children()
+            signal.set_wakeup_fd(woken)
+            os.write(writing, OVER)
+            standing_by.join()  # or it would end what is started afterwards
+            os.close(reading)
+            os.close(writing)

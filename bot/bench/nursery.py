@@ -105,7 +105,6 @@ class Nursery:
     def run(
         self, request: Path, answer: Path, *, environment: Mapping[str, str], directory: Path, limits: Limits
     ) -> Ended:
-        started = time.monotonic()
         order = {
             "request": str(request),
             "answer": str(answer),
@@ -113,15 +112,15 @@ class Nursery:
             "directory": str(directory),
         }
         room = INTERPRETING if environment.get("TRITON_INTERPRET") == "1" else PLAIN
-        watch = self._try(order, room, limits, started)
+        watch = self._try(order, room, limits)
         if not watch.began:  # the door was that of a room that was ending: killed by the worker before this one
-            watch = self._try(order, room, limits, started)
+            watch = self._try(order, room, limits)
         return watch.ended
 
-    def _try(self, order: Mapping[str, object], room: str, limits: Limits, started: float) -> _Watch:
+    def _try(self, order: Mapping[str, object], room: str, limits: Limits) -> _Watch:
         reading, writing = os.pipe()
         with self._connect(room) as channel, os.fdopen(reading, "rb", buffering=0) as output:
-            watch = _Watch(channel, output.fileno(), limits, started)
+            watch = _Watch(channel, output.fileno(), limits)
             try:
                 try:
                     socket.send_fds(channel, [json.dumps(order).encode()], [writing])
@@ -136,10 +135,10 @@ class Nursery:
 
 
 class _Watch:
-    """One worker, from its start until nothing of it is left."""
+    """One worker, from its start until nothing of it is left. Starting the nursery before is not of its time."""
 
-    def __init__(self, channel: socket.socket, output: int, limits: Limits, started: float) -> None:
-        self._channel, self._output, self._limits, self._started = channel, output, limits, started
+    def __init__(self, channel: socket.socket, output: int, limits: Limits) -> None:
+        self._channel, self._output, self._limits, self._started = channel, output, limits, time.monotonic()
         self._tail, self._said = Tail(), b""
         self._keeper = 0
         self.ended = Ended(GONE, "", 0.0, "")

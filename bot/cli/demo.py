@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,6 +34,7 @@ from bot.cli.sample_world import (
     sample_kernels,
 )
 from bot.cli.session import Session
+from bot.cli.staying import stay
 from bot.errors import OperatorError, UserError
 from bot.git.repo import Repo
 from bot.ledger.branch import Ledger
@@ -164,12 +164,12 @@ def _play(out: Path, kernel: str, mode: str, policy_line: bool) -> int:
 
 
 @contextmanager
-def _told_to_stop() -> Iterator[threading.Event]:
-    """Set by Ctrl-C, or by whatever ends a service."""
-    told = threading.Event()
+def _told_to_stop() -> Iterator[list[int]]:
+    """Filled by Ctrl-C, or by whatever ends a service. No lock is in it that a signal could find taken."""
+    told: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
-        told.set()
+        told.append(number)
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -205,7 +205,7 @@ def _serve(out: Path, kernel: str, policy_line: bool, port: int) -> int:
         with Session(hub, _runner(hub, out), pulls, _tell):
             click.echo(f"{hub.server_url}/")
             _tell("Open it in a browser: the bot answers what you write there. Ctrl-C stops it.")
-            told.wait()
+            stay(lambda: told)
             _tell("stopping")
         for number in sorted({comment.number for comment in hub.world.comments.values()}):
             (out / f"pull-{number}.html").write_text(render_page(hub, number), encoding="utf-8")

@@ -15,7 +15,7 @@ import click
 
 from bot.bench.choosing import opener_for
 from bot.bench.gpu import Gpu
-from bot.bench.halt import halting
+from bot.bench.halt import Halt, Halted, halting
 from bot.campaign.effects import AskHuman, Close, Effect, PlaceOrder, PushWinner, SayResult, SayStatus
 from bot.campaign.lineage import accepted
 from bot.campaign.machine import CHECKPOINT_OF, fold, owed
@@ -61,13 +61,14 @@ class Stopped(Exception):
 @contextmanager
 def _stoppable() -> Iterator[None]:
     """Ctrl-C ends every worker at once, and comes out as Stopped whatever their end made of it on the way."""
-    with halting() as halt:
-        try:
+    halt = Halt()
+    try:
+        with halting() as halt:
             yield
-        except BaseException as error:
-            if halt.signal:
-                raise Stopped from error
-            raise
+    except BaseException as error:
+        if halt.signal or isinstance(error, Halted):
+            raise Stopped from error
+        raise
 
 
 class Desk:

@@ -17,6 +17,7 @@ from bot.cli.local_runner import BOT, runner_of
 from bot.cli.options import in_repository
 from bot.cli.output_folder import emptied
 from bot.cli.session import Session
+from bot.cli.staying import stay
 from bot.errors import UserError
 from bot.git.repo import Repo
 from bot.git.run import run
@@ -138,8 +139,7 @@ def _say(hub: Hub, runner: Runner, number: int, comment: str, logs: str) -> int:
 
 def _serve(hub: Hub, runner: Runner, kernels: dict[int, str]) -> None:
     with Session(hub, runner, kernels, _tell, again="kernelwright rehearse"):
-        while True:
-            signal.pause()
+        stay()
 
 
 @click.command()

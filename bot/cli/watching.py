@@ -124,7 +124,7 @@ class Watcher:
         if path is None or campaign.order is None or not path.is_file():
             return campaign
         size = path.stat().st_size
-        if self._read.get(path, (0, ()))[0] != size:
+        if self._read.get(path, (-1, ()))[0] != size:  # it may be made, and nothing written yet
             try:
                 self._read = {path: (size, Segment(path).facts())}
             except CorruptRecord:

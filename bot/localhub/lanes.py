@@ -28,6 +28,7 @@ class Lanes:
         """`trouble`: told when something could not be played at all."""
         self._hub, self._runner, self._trouble = hub, runner, trouble
         self._over = threading.Event()
+        self._hearing = threading.Thread(target=self._hear_all, daemon=True)
         self._lanes: list[threading.Thread] = []
 
     def _begin(self, run: Callable[[], None]) -> None:
@@ -36,13 +37,14 @@ class Lanes:
         lane.start()
 
     def start(self) -> Lanes:
-        self._begin(self._hear_all)
+        self._hearing.start()
         return self
 
     def stop(self) -> None:
         """End what runs. What is on the ledger stays there."""
         self._over.set()
         self._runner.stop()
+        self._hearing.join(timeout=JOIN_S)  # from here on nobody begins another lane
         for lane in self._lanes:
             lane.join(timeout=JOIN_S)
 

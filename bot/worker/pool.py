@@ -76,11 +76,12 @@ def _end(child: _Child) -> None:
 
 
 def _verdict(child: _Child, budget_s: float) -> _Reply:
-    if time.monotonic() >= child.deadline:
-        return _Reply(refusal=Refusal("compile_timeout", f"did not compile within {budget_s:g} s"))
+    """A whole reply counts, however late we come to read it: a machine may have kept us waiting."""
     try:
         return parse(_Reply, child.reply)
     except ContractError:
+        if time.monotonic() >= child.deadline:
+            return _Reply(refusal=Refusal("compile_timeout", f"did not compile within {budget_s:g} s"))
         return _Reply(refusal=Refusal("compile_failed", "the compiler process died"))
 
 

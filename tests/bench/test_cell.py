@@ -22,12 +22,12 @@ from tests.bench import tiny
 
 pytestmark = pytest.mark.slow
 STRONG = find_sandbox()
-LIMITS = Limits(seconds=30, memory_bytes=2**30, output_bytes=2**20)
-FEW = Limits(seconds=30, processes=24)  # forks share their memory, and each is counted with all of it
+LIMITS = Limits(seconds=90, memory_bytes=2**30, output_bytes=2**20)
+FEW = Limits(seconds=90, processes=24)  # forks share their memory, and each is counted with all of it
 
 FOREVER = "while True: pass"
 MEMORY = "hoard = []\nwhile True: hoard.append(bytearray(b'x' * 2**24))"
-FORKS = "import os, time\nfor _ in range(300):\n    if os.fork() == 0:\n        time.sleep(60)\ntime.sleep(60)"
+FORKS = "import os, time\nfor _ in range(300):\n    if os.fork() == 0:\n        time.sleep(600)\ntime.sleep(600)"
 PRINTS = "import os\nwhile True: os.write(1, b'x' * 65536)"
 LEAVES = "import os\nos._exit(0)"
 SEGFAULT = "import ctypes\nctypes.string_at(0)"

@@ -48,7 +48,7 @@ def inside(code: str, *mounts: Mount, folder: Path) -> Ended:
     shown = tuple(Mount(root, str(root)) for root in python.roots if str(root) != "/usr")
     argv = [str(python.executable), "-I", "-S", "-c", code]
     argv = confined(STRONG, argv, (*shown, *mounts), {"PATH": "/usr/bin:/bin", "HOME": "/tmp"}, "/tmp")
-    return run_process(argv, environment={"PATH": "/usr/bin:/bin"}, directory=folder, limits=Limits(20))
+    return run_process(argv, environment={"PATH": "/usr/bin:/bin"}, directory=folder, limits=Limits(60))
 
 
 @needs_bubblewrap
@@ -93,7 +93,7 @@ def test_a_repositorys_command_sees_the_machine_and_writes_its_folders_alone(tmp
     other.mkdir()
     script = f"touch {mine}/yes; touch {other}/no; test -r /etc/passwd && echo readable"
     argv = overlooking(STRONG, ["/bin/sh", "-c", script], (mine,), {"PATH": "/usr/bin:/bin"}, mine)
-    ended = run_process(argv, environment={}, directory=tmp_path, limits=Limits(20))
+    ended = run_process(argv, environment={}, directory=tmp_path, limits=Limits(60))
     assert "readable" in ended.output
     assert (mine / "yes").exists()
     assert not (other / "no").exists()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.browser.conftest import NewReader
+from tests.patience import wait_for
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 A_JOB_MS = 240_000
@@ -48,7 +49,9 @@ def test_a_person_plays_it_from_the_comment_to_the_commit(
     one.says("/optimize approve").sees("v1", within="#now .attempts", patience_ms=A_JOB_MS)
     one.sees("compiled and checked now", within="#now .attempts", patience_ms=A_JOB_MS)
     one.sees("waits for a word on the winner", within="#now", patience_ms=A_JOB_MS)
-    assert one.page.locator("#timeline img").first.evaluate("plot => plot.complete && plot.naturalWidth > 0")
+    plot = one.page.locator("#timeline img").first
+    plot.scroll_into_view_if_needed()
+    wait_for(lambda: plot.evaluate("plot => plot.complete && plot.naturalWidth > 0"))
     one.says("/optimize approve").sees("waits for the last word", within="#now", patience_ms=A_JOB_MS)
     one.presses("Approve").sees("pushed 1 commit", within="#timeline", patience_ms=A_JOB_MS)
     one.sees("rms_norm: pushed", within="#now", patience_ms=A_JOB_MS)

@@ -1,6 +1,6 @@
 """`kernelwright optimize` as a command of its own, with a bench that answers at once instead of a worker.
 
-Run as a program it takes the same words. FAKE_SLOW names a word of a source that takes a minute to measure, in a
+Run as a program it takes the same words. FAKE_SLOW names a word of a source that takes ten minutes to measure, in a
 process of its own, as a worker would.
 """
 
@@ -27,7 +27,7 @@ class CounterBench(FakeBench):
     def measure(self, files: tuple[SourceFile, ...], *, passports: bool) -> Measurement:
         word = os.environ.get(SLOW)
         if word and any(word in file.text for file in files):
-            subprocess.run(["sleep", "60"], check=False)
+            subprocess.run(["sleep", "600"], check=False)
         return super().measure(files, passports=passports)
 
 

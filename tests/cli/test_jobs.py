@@ -180,7 +180,7 @@ def test_an_event_that_is_ignored_costs_next_to_nothing(tmp_path: Path) -> None:
         "PATH": os.environ["PATH"],
     }
     seconds = []
-    for _ in range(5):
+    for _ in range(20):
         done = subprocess.run(
             [sys.executable, "-c", script], env=given, capture_output=True, text=True, check=True, timeout=60
         )

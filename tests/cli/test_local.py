@@ -30,6 +30,7 @@ from bot.model.reasons import ReasonCode
 from bot.zones.intake import SEGMENT
 from tests.cli import counter
 from tests.fakes.tty import Terminal
+from tests.patience import wait_until_gone
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "templates" / "sample"
@@ -179,7 +180,8 @@ def test_json_lines_have_the_keys_that_are_documented(here: Checkout) -> None:
     assert result["evidence"] == "static"
     assert result["speedup"] > 1.1
     assert (result["score_low"], result["winner"]) == (None, "v2")
-    assert set(events) | {"order_failed", "interrupted"} == set(known) - {""}
+    elsewhere = {"order_failed", "interrupted", "numbers_raced"}  # the last: tests/render/test_races.py
+    assert set(events) | elsewhere == set(known) - {""}
 
 
 def test_without_a_terminal_a_question_stops_it_and_yes_goes_on(here: Checkout) -> None:
@@ -273,16 +275,16 @@ def test_an_interrupted_search_goes_on_where_it_was(here: Checkout) -> None:
         words, env=here.environment(FAKE_SLOW="# better"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     journal = JournalFile(here.folder / "journal.jsonl").path
-    end = time.monotonic() + 60
     while not (journal.exists() and journal.read_text().count('"round_opened"') == 2 and workers_of(first.pid)):
-        assert time.monotonic() < end and first.poll() is None, first.communicate()
+        assert first.poll() is None, first.communicate()
         time.sleep(0.05)
     workers = workers_of(first.pid)
     first.send_signal(signal.SIGINT)
-    _, err = first.communicate(timeout=30)
+    _, err = first.communicate(timeout=60)
     assert first.returncode == 130
     assert "stopped by you while trying variants; all before is kept; v2 will be measured again" in err
-    assert not any(Path("/proc", pid).exists() for pid in workers)
+    for pid in workers:
+        wait_until_gone(int(pid))
     assert "scratch" not in here.left()
     assert [fact.number for fact in here.facts() if isinstance(fact, VariantJudged)] == [1]
     go_on = re.search(r"^  go on:  (.*)$", err, re.M)
@@ -310,7 +312,8 @@ def test_a_person_at_a_terminal(here: Checkout, terminals: list[Terminal]) -> No
     terminal.type("aprove")
     terminal.until(lambda sheet: "type one of: approve | reject [reason] | quit" in sheet.text)
     terminal.type("approve")
-    live = terminal.until(lambda sheet: "1 worker process, " in sheet.text)
+    at_work = re.compile(r"^rms_norm · optimizing · round 2 of (?:.*\n)*1 worker process, \d", re.M)
+    live = terminal.until(lambda sheet: bool(at_work.search(sheet.text)))
     assert re.search(r"^rms_norm · optimizing · round 2 of at most 2  \d", live.text, re.M)
     assert re.search(r"^compiling, checking and comparing it \(", live.text, re.M)
     assert re.search(r"^v2: .*\n  because: ", live.text, re.M)

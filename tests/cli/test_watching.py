@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import cast
+
 import pytest
 
 from bot.campaign.machine import owed
-from bot.cli.watching import STAGES, card, commands_for
-from bot.model.campaign import Campaign, Outcome, Stage
+from bot.cli.watching import STAGES, Watcher, card, commands_for
+from bot.ledger.branch import Ledger
+from bot.ledger.journal import Segment
+from bot.model.campaign import Campaign, Order, Outcome, Phase, Stage
+from bot.model.facts import RoundOpened
 from bot.model.reasons import ReasonCode
+from bot.zones.intake import SEGMENT
 from tests.render import builders
 
 
@@ -53,6 +60,20 @@ def test_only_a_search_has_a_budget_and_only_what_runs_a_clock() -> None:
     assert card(searching, "2026-01-02T03:04:05Z").since and card(searching).budget > 0
     waiting = settled(builders.profiled())
     assert (card(waiting, "2026-01-02T03:04:05Z").since, card(waiting).budget) == ("", 0)
+
+
+def test_a_segment_that_was_made_a_moment_ago_has_nothing_to_say_yet(tmp_path: Path) -> None:
+    """Opened, and its first line is still on its way: whoever looks then must not fall over it."""
+    order = Order(id="c1-2-optimize", campaign=builders.CAMPAIGN_ID, phase=Phase.OPTIMIZE)
+    told = builders.profiled(stage=Stage.OPTIMIZING, order=order)
+    watcher = Watcher(cast(Ledger, None))
+    watcher._told = {told.id: told}
+    segment = Segment(tmp_path / SEGMENT)
+    segment.path.touch()
+    assert watcher.campaigns(None, {told.id: tmp_path}) == [told]
+    segment.append(RoundOpened(order=order.id, variant=builders.rounds()[0].variant), "2026-01-02T03:04:05Z")
+    (now,) = watcher.campaigns(None, {told.id: tmp_path})
+    assert [played.variant.number for played in now.rounds] == [1]
 
 
 def test_an_end_is_told_when_all_is_said() -> None:

@@ -11,6 +11,7 @@ from bot.errors import Conflict, GitError
 from bot.git import repo as repo_module
 from bot.git.repo import Repo
 from bot.model.reasons import ReasonCode
+from tests.examples import SLOW
 from tests.git.world import AUTHOR, DATE, MAIN, World, git, raw_commit
 
 PR = "refs/heads/pr"
@@ -251,7 +252,7 @@ def test_a_commit_leaves_no_ref_and_no_index(world: World) -> None:
     assert not (world.repo.path / "index").exists()
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[*SLOW, HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=200), message=st.text(max_size=80))
 def test_any_content_and_any_message_come_back(world: World, content: bytes, message: str) -> None:
     sha = world.repo.commit_files(None, {"a": content}, message, author=AUTHOR, date=DATE)

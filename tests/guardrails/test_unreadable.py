@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from types import SimpleNamespace
 
 import pytest
 
-from bot.guardrails import judge, prescreen
+from bot.guardrails import judge, prescreen, source
 from bot.guardrails.source import LONGEST_TEXT, UNREADABLE, parse
 from bot.model.verdict import Decision
 from tests.guardrails import hearings as h
@@ -63,7 +64,8 @@ def test_whichever_way_the_parser_gives_up(error: type[Exception], monkeypatch: 
         raise error
 
     heard = h.hearing()
-    monkeypatch.setattr("bot.guardrails.source.ast.parse", parser)
+    source.parse.cache_clear()  # another test may have had the same text read
+    monkeypatch.setattr(source, "ast", SimpleNamespace(**{**vars(ast), "parse": parser}))
     found = prescreen(heard)
     assert {finding.guardrail for finding in found} >= {"scope", "honesty"}
     assert all(finding.severity == "reject" for finding in found if finding.guardrail in ("scope", "honesty"))

@@ -307,9 +307,9 @@ def test_any_text_is_harmless(text: str) -> None:
     ],
 )
 def test_the_largest_comment_takes_seconds_at_most(name: str, text: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     shown = html(text[:65536])
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20, "of processor time: a busy machine is no long comment"
     assert len(shown) < 4_000_000
     assert Reader(shown).complaints == []
 

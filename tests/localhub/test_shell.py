@@ -6,13 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from bot.localhub import shell
 from bot.localhub.shell import run_script
+from tests.patience import wait_for, wait_until_gone
 
 
 def script(folder: Path, text: str) -> Path:
@@ -26,28 +26,26 @@ def test_it_says_how_it_ended_and_stops_at_the_first_failure(tmp_path: Path) -> 
     assert run_script(path, tmp_path, {"WORD": "hello", "PATH": os.environ["PATH"]}) == (1, "hello\n", "")
 
 
-def is_there(number: int) -> bool:
-    try:
-        os.kill(number, 0)
-    except ProcessLookupError:
-        return False
-    return "Z" not in Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
+def told_in(path: Path) -> str:
+    """What a script wrote there, once it has."""
+    wait_for(lambda: path.exists() and path.read_text().endswith("\n"))
+    return path.read_text().strip()
 
 
 def test_whoever_stops_us_stops_what_it_started(tmp_path: Path) -> None:
-    path = script(tmp_path, f"sleep 60 & echo $! > {tmp_path}/child; wait\n")
+    path = script(tmp_path, f"sleep 600 & echo $! > {tmp_path}/child; wait\n")
     code = (
         "import os, signal; from pathlib import Path; from bot.localhub.shell import run_script\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # who runs us in the background may ignore it
-        f"run_script(Path({str(path)!r}), Path('.'), dict(os.environ))"
+        f"watched = lambda: Path({str(tmp_path / 'watched')!r}).touch()\n"  # from then on somebody looks after it
+        f"run_script(Path({str(path)!r}), Path('.'), dict(os.environ), watched)"
     )
     us = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL, start_new_session=True)
-    while not (tmp_path / "child").exists() or not (tmp_path / "child").read_text().strip():
-        time.sleep(0.02)
-    child = int((tmp_path / "child").read_text())
+    child = int(told_in(tmp_path / "child"))
+    wait_for((tmp_path / "watched").exists)
     us.send_signal(signal.SIGINT)
-    us.wait(timeout=30)
-    assert not is_there(child)
+    us.wait(timeout=60)
+    wait_until_gone(child)
 
 
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,32 +56,36 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_deadline_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shell, "DEADLINE_S", 0.3)
     quick(monkeypatch)
-    code, _, err = run_script(script(tmp_path, "sleep 60\n"), tmp_path, dict(os.environ))
+    code, _, err = run_script(script(tmp_path, "sleep 600\n"), tmp_path, dict(os.environ))
     assert code == 124 and "was ended" in err
 
 
-LISTENS = "import signal, sys, time; signal.signal(signal.{name}, lambda *_: sys.exit('heard {name}')); time.sleep(60)"
+LISTENS = (
+    "import signal, sys, time; signal.signal(signal.{name}, lambda *_: sys.exit('heard {name}')); "
+    "print('ready', file=open('ready', 'w')); time.sleep(600)"
+)
 
 
 @pytest.mark.parametrize(
-    ("text", "heard"),
+    ("text", "heard", "given"),
     [
-        (f'exec {sys.executable} -c "{LISTENS.format(name="SIGINT")}"', "heard SIGINT"),
-        (f"trap '' INT; exec {sys.executable} -c \"{LISTENS.format(name='SIGTERM')}\"", "heard SIGTERM"),
-        ("trap '' INT TERM; sleep 60 & echo $! > child; wait", ""),
+        (f'exec {sys.executable} -c "{LISTENS.format(name="SIGINT")}"', "heard SIGINT", (60, 60)),
+        (f"trap '' INT; exec {sys.executable} -c \"{LISTENS.format(name='SIGTERM')}\"", "heard SIGTERM", (0.3, 60)),
+        ("trap '' INT TERM; sleep 600 & echo $! > child; echo ready > ready; wait", "", (0.1, 0.1)),
     ],
     ids=["polite", "slow", "deaf"],
 )
 def test_who_is_stopped_is_asked_twice_and_then_killed_with_what_it_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, heard: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, heard: str, given: tuple[float, float]
 ) -> None:
-    monkeypatch.setattr(shell, "STEPS", tuple((number, 1.0 if heard else 0.1) for number, _ in shell.STEPS))
-    begun = time.monotonic()
-    ready = lambda: time.monotonic() > begun + 0.5  # noqa: E731
-    code, _, err = run_script(script(tmp_path, text), tmp_path, dict(os.environ), ready)
+    """`given`: seconds after each signal. Whoever listens has as long as it takes, who does not is not waited for."""
+    steps = tuple((number, seconds) for (number, _), seconds in zip(shell.STEPS, given, strict=True))
+    monkeypatch.setattr(shell, "STEPS", steps)
+    monkeypatch.setattr(shell, "LAST_WORDS_S", 60.0)
+    code, _, err = run_script(script(tmp_path, text), tmp_path, dict(os.environ), (tmp_path / "ready").exists)
     assert code == shell.STOPPED and err.endswith("it was stopped\n") and heard in err
-    child = tmp_path / "child"
-    assert heard or not is_there(int(child.read_text()))
+    if not heard:
+        wait_until_gone(int(told_in(tmp_path / "child")))
 
 
 def test_the_order_of_signals_is_that_of_github_s_runner() -> None:

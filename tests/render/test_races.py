@@ -10,6 +10,7 @@ from bot.model.race import Lap, Numbers, Race, Racer
 from bot.render import json_lines, races, record_logs, story, terminal
 from tests.campaign.story import ACCEPTED, CASE, O2
 from tests.campaign.test_races import played, searching
+from tests.cli.test_local import documented
 
 HOSTILE = Numbers(kernel="_k|@everyone", block_name="BLOCK_SIZE", warps=1)
 
@@ -89,6 +90,7 @@ def test_programs_get_counts() -> None:
     campaign: Campaign = searching(NumbersRaced(order=O2, race=RACE))
     found = json_lines._told(NumbersRaced(order=O2, race=RACE))
     assert found == ("numbers_raced", {"of": "v0", "racers": 3, "left": 2, "seconds": 21.34, "note": None})
+    assert found is not None and set(found[1]) == documented()["numbers_raced"]
     assert json.dumps(found) and campaign.races == (RACE,)
 
 

@@ -11,7 +11,7 @@ import pytest
 from bot.bench.measure import Deadlines
 from bot.bench.suite_run import Court
 from tests.suites.accidents import ACCIDENTS, OP, PLACES, accidents, lost
-from tests.suites.rooms import SEED, Courts
+from tests.suites.rooms import PATIENT, SEED, Courts
 
 HURRIED = Deadlines(check_s=25.0)
 """Long enough for an honest file on a busy machine, and short enough to wait for what hangs."""
@@ -27,8 +27,8 @@ FEW = {
 
 
 @contextmanager
-def hurried(scratch: Path) -> Iterator[Court]:
-    courts = Courts(scratch, SEED, HURRIED)
+def heard_in(scratch: Path, deadlines: Deadlines) -> Iterator[Court]:
+    courts = Courts(scratch, SEED, deadlines)
     try:
         yield courts.of(OP, "quick")
     finally:
@@ -53,14 +53,14 @@ def test_no_campaign_is_lost_by_one_of_a_few_accidents(courts: Courts) -> None:
 @pytest.mark.judge
 @pytest.mark.timeout(600)
 def test_no_campaign_is_lost_by_an_accident(tmp_path: Path) -> None:
-    with hurried(tmp_path / "courts") as court:
+    with heard_in(tmp_path / "courts", PATIENT) as court:
         assert lost(court, [accident for accident in DRAWN if not accident.hangs]) == []
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_no_campaign_is_lost_by_a_hundred_accidents(tmp_path: Path) -> None:
-    with hurried(tmp_path / "courts") as court:
+    with heard_in(tmp_path / "courts", HURRIED) as court:
         assert lost(court, accidents()) == []
 
 
