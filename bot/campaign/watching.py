@@ -7,11 +7,11 @@ one machine, wins by the same guardrails as any variant.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import exp, fsum, log
 from typing import Literal, TypeAlias
 
-from bot.campaign.lineage import TRY_TECHNIQUE
+from bot.campaign.lineage import TRY_TECHNIQUE, accepted
 from bot.campaign.sweeping import same_machine, software
 from bot.model.campaign import Campaign, Profile, Round
 from bot.model.ids import CommitSha, Digest, RepoPath
@@ -141,6 +141,31 @@ def slower(campaign: Campaign, earlier: Campaign | None, won: Won) -> Slower | N
         files=campaign.profile.site.files,
         new_software="" if then == now else f"torch {then[0]}, Triton {then[1]}",
     )
+
+
+def _first_said(played: Round, found: Mapping[CommitSha, Campaign]) -> Round:
+    """A try of an earlier winner, as the steps that led to it. `found`: what each commit of a sweep came from."""
+    idea = played.variant.hypothesis
+    finder = found.get(idea.references[0]) if idea.technique == TRY_TECHNIQUE and idea.references else None
+    steps = [step.variant.hypothesis for n in accepted(finder) if (step := finder.round_of(n))] if finder else []
+    if not steps:
+        return played
+    words = {"title": "; ".join(step.title.rstrip(". ") for step in steps), "why": " ".join(step.why for step in steps)}
+    variant = played.variant.model_copy(update={"hypothesis": idea.model_copy(update=words)})
+    return played.model_copy(update={"variant": variant})
+
+
+def in_first_words(campaign: Campaign, swept: tuple[Campaign, ...]) -> Campaign:
+    """Whoever reads of a winner that waits wants to know what it changes, not that it was tried again."""
+
+    def told(one: Campaign) -> Campaign:
+        return one.model_copy(update={"rounds": tuple(_first_said(played, found) for played in one.rounds)})
+
+    found: dict[CommitSha, Campaign] = {}
+    for earlier in swept:
+        if earlier.pushed is not None and earlier.pushed not in found:  # the same winner again pushes no other commit
+            found[earlier.pushed] = told(earlier)
+    return told(campaign)
 
 
 Holding = Literal["holds", "lost", "untried"]

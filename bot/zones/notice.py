@@ -176,7 +176,8 @@ def _refresh_pull(board: Board, cell: Cell) -> None:
     lost = ""
     if last.id != winner.id and watching.holding(last, winner, won) == "lost":
         lost = f"The sweep of {last.requested_at[:10]} tried it again under {_software(last)}: see campaign {last.id}."
-    title, body = page_of(winner, board.links_of(winner), starts_checks=pull.starts_checks, lost=lost)
+    links = board.links_of(winner)
+    title, body = page_of(winner, board.swept, links, starts_checks=pull.starts_checks, lost=lost)
     there = next(one for one in board.offers.pulls_from(own_branch(cell.kernel)) if one.number == pull.number)
     if bool(lost) != there.body.startswith(dashboard.WARNING):
         board.offers.edit_pull(pull.number, title=title, body=body)

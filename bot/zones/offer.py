@@ -108,13 +108,13 @@ def _stands(campaign: Campaign, repo: Repo, tip: str) -> bool:
 def _move_branch(campaign: Campaign, cell: Cell, doors: Doors, build: Build) -> Fact:
     assert campaign.pull is not None
     bring(doors.repo, campaign.pull.head_sha)
-    commit, ref = build(campaign, doors), f"refs/heads/{own_branch(cell.kernel)}"
+    swept = sweeping.sweeps(all_campaigns(doors))
+    commit, ref = build(watching.in_first_words(campaign, swept), doors), f"refs/heads/{own_branch(cell.kernel)}"
     tip = doors.repo.remote_sha(ref)
     if tip == commit:  # a job that pushed it died before it could say so
         return Pushed(commit=commit)
     if tip is not None:
         bring(doors.repo, tip)
-    swept = sweeping.sweeps(all_campaigns(doors))
     pulls = own_pulls(open_own(doors.settings), cell.kernel, swept)
     own, other = pushed_by(swept, cell)
     stands = tip is not None and _stands(campaign, doors.repo, tip)
@@ -148,10 +148,12 @@ def push_winner(campaign: Campaign, doors: Doors, build: Build) -> Fact:
         return PushRefused(reason=error.reason, detail=str(error))
 
 
-def page_of(campaign: Campaign, links: Links, *, starts_checks: bool, lost: str = "") -> tuple[str, str]:
+def page_of(
+    campaign: Campaign, swept: tuple[Campaign, ...], links: Links, *, starts_checks: bool, lost: str = ""
+) -> tuple[str, str]:
     """Title and body of the pull request."""
-    body = dashboard.pull_body(campaign, links, lost=lost, checks_start=starts_checks)
-    return dashboard.pull_title(campaign), body
+    told = watching.in_first_words(campaign, swept)
+    return dashboard.pull_title(told), dashboard.pull_body(told, links, lost=lost, checks_start=starts_checks)
 
 
 def offer_pull(campaign: Campaign, links: Links, doors: Doors) -> str:
@@ -160,14 +162,15 @@ def offer_pull(campaign: Campaign, links: Links, doors: Doors) -> str:
     branch, offers = own_branch(cell.kernel), open_own(settings)
     if doors.repo.remote_sha(f"refs/heads/{branch}") != campaign.pushed:
         return "the branch moved on"
-    there = [p for p in own_pulls(offers, cell.kernel, sweeping.sweeps(all_campaigns(doors))) if p.is_open]
+    swept = sweeping.sweeps(all_campaigns(doors))
+    there = [p for p in own_pulls(offers, cell.kernel, swept) if p.is_open]
     if any(not pull.is_ours for pull in there):
         return f"{there[0].number}, which somebody else opened"
     if there:
-        title, body = page_of(campaign, links, starts_checks=there[0].starts_checks)
+        title, body = page_of(campaign, swept, links, starts_checks=there[0].starts_checks)
         offers.edit_pull(there[0].number, title=title, body=body)
         return str(there[0].number)
     starts = bool(settings.push_token) or offers.me().id != JOBS_OWN
-    title, body = page_of(campaign, links, starts_checks=starts)
+    title, body = page_of(campaign, swept, links, starts_checks=starts)
     opener = open_own(settings, settings.push_token)
     return str(opener.open_pull(head=branch, base=default_branch(doors.repo), title=title, body=body))

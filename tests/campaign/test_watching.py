@@ -9,15 +9,17 @@ from bot.campaign.watching import (
     OwnPull,
     drift,
     holding,
+    in_first_words,
     ours,
     pull_to_update,
     second_looks,
     slower,
     why_left_alone,
 )
-from bot.model.campaign import Campaign
+from bot.model.campaign import Campaign, Round
 from bot.model.verdict import Decision, Verdict
 from tests.campaign.nights import NEWER, found, night, try_of, won
+from tests.campaign.story import variant
 
 OLD, NEW, WINNER = "a" * 40, "b" * 40, "f" * 40
 TIP = "1" * 40
@@ -100,6 +102,36 @@ def test_a_waiting_winner_holds_if_it_wins_again() -> None:
     assert holding(now(rounds=(try_of("f", Decision.INCONCLUSIVE),)), winner, won_by) == "lost"
     assert holding(now(), winner, won_by) == "untried"
     assert holding(now(), None, won_by) == "untried"
+
+
+# Its words
+
+
+def finder() -> Campaign:
+    """Whose second idea won and was pushed as `f`."""
+    played = Round(variant=variant(1)), Round(variant=variant(2))
+    return won(7, "# w\n", rounds=played).model_copy(update={"lineage": (0, 2)})
+
+
+def titles(campaign: Campaign, *before: Campaign) -> list[str]:
+    return [played.variant.hypothesis.title for played in in_first_words(campaign, before).rounds]
+
+
+def test_a_winner_that_is_tried_again_is_told_by_what_it_changes() -> None:
+    again = won(8, "# w\n", rounds=(try_of("f"),))  # it moved nothing, so it names the commit of the first one
+    assert titles(now(rounds=(try_of("f"),)), finder(), again) == ["idea 2"]
+
+
+def test_a_winner_that_built_on_another_is_told_by_the_steps_of_both() -> None:
+    played = try_of("f"), Round(variant=variant(3)), Round(variant=variant(4))
+    better = won(8, "# x\n", pushed="e", rounds=played).model_copy(update={"lineage": (0, 1, 4)})
+    assert titles(now(rounds=(try_of("e"),)), finder(), better) == ["idea 2; idea 4"]
+
+
+def test_what_was_tried_beside_it_keeps_its_own_words() -> None:
+    campaign = now(rounds=(try_of("d"), Round(variant=variant(3, references=("f" * 40,)))))
+    assert in_first_words(campaign, (finder(),)) == campaign
+    assert in_first_words(now(rounds=(try_of("f"),)), ()) == now(rounds=(try_of("f"),))
 
 
 # Regressions
