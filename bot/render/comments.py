@@ -72,6 +72,8 @@ def _values(campaign: Campaign, links: Links) -> dict[str, Any]:
         "pinned": view.pinned(campaign),
         "branch": view.branch(campaign),
         "policy": campaign.policy,
+        "as_patch": bool(view.why_patch(campaign)),
+        "why_patch": view.why_patch(campaign),
         "static": view.is_static(campaign),
         "runner": view.runner(campaign),
         "number": number,

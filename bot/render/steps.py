@@ -36,6 +36,11 @@ LATER = {
     Stage.AWAIT_FINAL: "allow the push",
     Stage.PUSHING: "one commit on top of the pinned one",
 }
+PATCHED = {
+    Stage.AWAIT_FINAL: "allow the patch",
+    Stage.PUSHING: "one commit to apply, posted as a patch",
+}
+"""The same where nothing is pushed."""
 ENDS = {
     Outcome.PUSHED: "done",
     Outcome.REVERTED: "ended, nothing was applied",
@@ -44,6 +49,11 @@ ENDS = {
     Outcome.CANCELLED: "cancelled",
     Outcome.FAILED: "ended, it could not be finished",
 }
+
+
+def _later(campaign: Campaign, stage: Stage) -> str:
+    patch = stage in (Stage.AWAIT_FINAL, Stage.PUSHING) and view.why_patch(campaign)
+    return PATCHED[stage] if patch else LATER[stage]
 
 
 def roof(campaign: Campaign) -> str:
@@ -126,8 +136,8 @@ def _now(campaign: Campaign, stage: Stage, queued: bool) -> Trusted:
             f"**waiting for you**: {code(typed.approval(campaign))}, the other answers are in the question below"
         )
     if queued:
-        return Trusted(f"**handed to the runner**: {text(LATER[stage])}")
-    doing = searched(campaign) if stage is Stage.OPTIMIZING and campaign.rounds else LATER[stage]
+        return Trusted(f"**handed to the runner**: {text(_later(campaign, stage))}")
+    doing = searched(campaign) if stage is Stage.OPTIMIZING and campaign.rounds else _later(campaign, stage)
     return Trusted(f"**now**: {text(doing)}")
 
 
@@ -160,7 +170,7 @@ def table(campaign: Campaign, wait: Wait | None = None) -> Trusted:
                 continue
             rows.append([NAMES[stage], done or "not reached"])
         else:
-            rows.append([NAMES[stage], f"later: {LATER[stage]}"])
+            rows.append([NAMES[stage], f"later: {_later(campaign, stage)}"])
     if unreached:
         rows.append(["Not reached", ", ".join(unreached)])
     return tables.grid(["Step", "State"], rows)

@@ -43,6 +43,15 @@ def runner(campaign: Campaign) -> Runner | None:
     return campaign.profile.baseline.runner if campaign.profile else None
 
 
+def why_patch(campaign: Campaign) -> str:
+    """Why the winner is handed over as a patch rather than pushed; empty where it is pushed."""
+    if campaign.pull is None:
+        return ""
+    if campaign.pull.from_fork:
+        return "Nothing is pushed to a fork"
+    return "This repository takes winners as patches" if campaign.policy.push_to == "patch" else ""
+
+
 def evidence(campaign: Campaign) -> Evidence:
     """Before anything was found out, the careful word."""
     found = runner(campaign)

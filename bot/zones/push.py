@@ -113,6 +113,8 @@ def why_not(campaign: Campaign, forge: Forge, at: str = "") -> PushRefused | Non
     now = forge.pull(campaign.pull.number)
     if not now.is_open:
         return PushRefused(reason=ReasonCode.PR_CLOSED, detail="the pull request was closed after the approval")
+    if now.head_repo is None and campaign.pull.head_repo is not None:  # nobody took the approval back
+        return PushRefused(reason=ReasonCode.HEAD_REPO_MISSING, detail="the fork it comes from was deleted")
     stranger = now.from_fork or campaign.pull.from_fork or not forge.role(now.author.login).may_write
     if stranger and campaign.policy.oracle != "target":
         return _forbidden("a stranger's own tests decided, and here only those of the target branch may")

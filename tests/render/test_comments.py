@@ -180,6 +180,20 @@ def test_checkpoints(name: str, policy: RepoPolicy, golden: Golden) -> None:
     golden(f"comments/checkpoint_final{name}.md", comments.checkpoint_final(a.finalized(policy=policy), LINKS))
 
 
+FORK = a.PULL.model_copy(update={"head_repo": "bob/kernels"})
+
+
+@pytest.mark.parametrize("name", ["fork", "patch"])
+def test_where_a_patch_is_handed_over_nobody_is_promised_a_push(name: str, golden: Golden) -> None:
+    policy = RepoPolicy(evidence="static", push_to="patch") if name == "patch" else RepoPolicy(evidence="static")
+    asked = a.finalized(policy=policy, **{"pull": FORK} if name == "fork" else {})
+    page = comments.checkpoint_final(asked, LINKS)
+    golden(f"comments/checkpoint_final_{name}.md", page)
+    assert "Push one commit" not in page and "pushes" not in page and "git am" in page
+    assert "posted as a patch" in comments.status(asked, LINKS)
+    assert "one commit on top of the pinned one" not in comments.status(asked, LINKS)
+
+
 @pytest.mark.parametrize(
     ("changes", "early", "last"),
     [
