@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 from bot.localhub import graphql
@@ -29,6 +29,9 @@ from bot.localhub.world import (
     World,
 )
 
+if TYPE_CHECKING:
+    from bot.localhub.actions import Actions
+
 S = TypeVar("S", bound=Said)
 LONGEST_COMMENT = 65536
 LONGEST_DESCRIPTION = 140
@@ -49,6 +52,7 @@ class Call:
     world: World
     history: History
     outbox: Outbox
+    actions: Actions
     show: Shapes
     account: Account
     token: Token
@@ -259,11 +263,6 @@ def _object(call: Call, name: str, most: int) -> dict[str, Any]:
     return value
 
 
-def list_runs(call: Call) -> Response:
-    """Runs that have not ended. Jobs run one after another here, and no job sees another one that is at work."""
-    return as_json(200, {"total_count": 0, "workflow_runs": []})
-
-
 def dispatch_workflow(call: Call, workflow: str) -> Response:
     ref = call.text("ref", "Workflow").removeprefix("refs/heads/")
     sha = call.history.heads().get(f"refs/heads/{ref}")
@@ -309,7 +308,6 @@ ROUTES: tuple[Route, ...] = (
     ("POST", rf"{COMMENT}/reactions", "comment", post_reaction),
     ("DELETE", rf"{COMMENT}/reactions{NUMBER}", "comment", delete_reaction),
     ("GET", rf"{REPO}/git/ref/(.+)", "read", get_ref),
-    ("GET", rf"{REPO}/actions/runs", "read", list_runs),
     ("POST", rf"{REPO}/actions/workflows/([\w.-]+)/dispatches", "dispatch", dispatch_workflow),
     ("POST", rf"{REPO}/dispatches", "dispatch", dispatch_repository),
     ("POST", "/api/graphql", "comment", graphql.answer),  # not below /api/v3, on GitHub's own servers too

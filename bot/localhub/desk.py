@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from bot.git.repo import Repo
-from bot.localhub import api, own_threads, smart_http
+from bot.localhub import actions, api, own_threads, smart_http
 from bot.localhub.board import Board
 from bot.localhub.history import History
 from bot.localhub.outbox import Outbox
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MAIN = "main"
 API = "/api/v3"
+MORE_ROUTES = (*own_threads.ROUTES, *actions.ROUTES)
 GIT_PATH = re.compile(r"/([^/]+/[^/]+?)(?:\.git)?(/info/refs|/git-upload-pack|/git-receive-pack)")
 Fault: TypeAlias = Callable[[Literal["before", "after"], Request], Response | None]
 """Asked before and after a request is carried out; a response of its own is sent instead of the true one."""
@@ -47,6 +48,7 @@ class Desk:
             Repo.init(self.bare, bare=True)
         self.history = History(self.bare)
         self.outbox = Outbox(root / "outbox")
+        self.actions = actions.Actions(clock)
         self.server_url = "http://127.0.0.1:0"
         self.fault: Fault | None = None
         self.board = Board()
@@ -131,13 +133,14 @@ class Desk:
                 world=self.world,
                 history=self.history,
                 outbox=self.outbox,
+                actions=self.actions,
                 show=self.show,
                 account=account,
                 token=token,
                 now=self.clock(),
             )
             try:
-                response = api.answer(call, request.path.removeprefix(API), own_threads.ROUTES)
+                response = api.answer(call, request.path.removeprefix(API), MORE_ROUTES)
             except Refused as refused:
                 return refused.response
             if response is None:

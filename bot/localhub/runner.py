@@ -11,12 +11,14 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from bot.errors import CorruptRecord
 from bot.git.repo import Repo
+from bot.localhub import actions
 from bot.localhub.expressions import as_text, fill, holds
 from bot.localhub.server import Hub
 from bot.localhub.steps import Machine, Place, Ran, Result
@@ -43,6 +45,9 @@ class _Run:
     workflows: Mapping[str, Workflow]
     inputs: dict[str, str]
     artifacts: dict[str, Path]
+    shown: actions.Run
+    callers: str = ""
+    """The jobs that called this one, as they stand before the names of its own."""
     ran: dict[str, Ran] = field(default_factory=dict)
 
     def needs(self) -> dict[str, Any]:
@@ -66,7 +71,7 @@ class Runner:
         read = read_action((action / "action.yml").read_text(encoding="utf-8"), "action.yml")
         self._machine = Machine(hub, bot, action.resolve(), read, dict(environment or {}))
         self._variables, self._secrets = dict(variables), dict(secrets or {})
-        self._runs, self._folders = itertools.count(1), itertools.count(1)
+        self._folders = itertools.count(1)
         self._turns = Turns()
         self.jobs: list[Ran] = []
         """Those that came to their end."""
@@ -77,6 +82,10 @@ class Runner:
     def stop(self) -> None:
         """End every job, and begin none from now on."""
         self._turns.close()
+
+    def occupied(self, *labels: str) -> AbstractContextManager[None]:
+        """Meanwhile the machine with these labels takes up no job of ours: somebody else has it, or it is gone."""
+        return self._turns.taken(" ".join(labels), Turn())
 
     # Events
 
@@ -97,28 +106,36 @@ class Runner:
         workflows = workflows_at(repo, sha)
         for workflow in workflows.values():
             if name in workflow.triggers and _is_meant(workflow, name, event):
-                github = self._github(workflow, name, event, payload.resolve(), sha)
-                self._workflow(workflow, _Run(github, workflows, inputs=dict(event.get("inputs") or {}), artifacts={}))
+                shown = self._hub.actions.begin(path=workflow.path, workflow=workflow.name, event=name, sha=sha)
+                github = self._github(shown, event, payload.resolve())
+                inputs = dict(event.get("inputs") or {})
+                shown.title = as_text(fill(workflow.title, {"github": github, "inputs": inputs}))
+                self._run(workflow, _Run(github, workflows, inputs=inputs, artifacts={}, shown=shown))
 
-    def _github(
-        self, workflow: Workflow, name: str, event: Mapping[str, Any], payload: Path, sha: str
-    ) -> dict[str, Any]:
+    def _github(self, shown: actions.Run, event: Mapping[str, Any], payload: Path) -> dict[str, Any]:
         return {
-            "event_name": name,
+            "event_name": shown.event,
             "event": event,
             "event_path": str(payload),
-            "sha": sha,
+            "sha": shown.sha,
             "ref": "refs/heads/main",
             "ref_name": "main",
             "repository": self._hub.repo,
             "api_url": self._hub.url,
             "server_url": self._hub.server_url,
-            "run_id": str(next(self._runs)),
+            "run_id": str(shown.id),
             "run_attempt": "1",
-            "workflow": workflow.name,
+            "workflow": shown.workflow,
         }
 
     # Workflows
+
+    def _run(self, workflow: Workflow, run: _Run) -> None:
+        result: Result = "failure"
+        try:
+            result, _ = self._workflow(workflow, run)
+        finally:
+            run.shown.conclusion = result
 
     def _workflow(self, workflow: Workflow, run: _Run) -> tuple[Result, dict[str, str]]:
         waiting = list(workflow.jobs)
@@ -152,27 +169,41 @@ class Runner:
         return ran[0] if len(ran) == 1 else Ran(workflow.path, spec.id, _worst(ran))
 
     def _cell(self, workflow: Workflow, spec: JobSpec, run: _Run, cell: Mapping[str, Any]) -> Ran:
-        known, turn = self._known(run, spec.needs, cell), Turn()
-        group, labels = as_text(fill(spec.group, known)), _labels(spec, known)
+        known = self._known(run, spec.needs, cell)
+        name = run.callers + as_text(fill(spec.name, known))
+        if spec.uses:  # the jobs that it calls are those that are listed
+            return self._in_turn(workflow, spec, known, lambda turn: self._call(workflow, spec, run, known, name))
+        job, result = self._hub.actions.queue(run.shown, name, _labels(spec, known)), "failure"
+        try:
+            ran = self._in_turn(workflow, spec, known, lambda turn: self._play(workflow, spec, run, known, turn, job))
+            result = ran.result
+        finally:
+            self._hub.actions.end(job, result)
+        return ran
+
+    def _in_turn(self, workflow: Workflow, spec: JobSpec, known: Mapping[str, Any], go: Callable[[Turn], Ran]) -> Ran:
+        """Once its group and its machine are free."""
+        turn, group, labels = Turn(), as_text(fill(spec.group, known)), _labels(spec, known)
         rules = {"ends_others": spec.ends_others, "waits_long": spec.waits_long}
         with self._turns.taken(group, turn, **rules), self._turns.taken(" ".join(labels), turn):
-            if turn.is_cancelled:
-                return Ran(workflow.path, spec.id, "cancelled")
-            return self._call(workflow, spec, run, known) if spec.uses else self._play(workflow, spec, run, known, turn)
+            return Ran(workflow.path, spec.id, "cancelled") if turn.is_cancelled else go(turn)
 
-    def _call(self, workflow: Workflow, spec: JobSpec, run: _Run, known: Mapping[str, Any]) -> Ran:
+    def _call(self, workflow: Workflow, spec: JobSpec, run: _Run, known: Mapping[str, Any], name: str) -> Ran:
         called = run.workflows.get(spec.uses.removeprefix("$/").removeprefix("./"))
         if called is None or "workflow_call" not in called.triggers:
             raise CorruptRecord(f"{workflow.path}: {spec.uses} is no workflow that can be called")
         inputs = {name: as_text(fill(text, known)) for name, text in spec.given.items()}
-        inner = _Run(run.github, run.workflows, inputs=inputs, artifacts=run.artifacts)
+        inner = replace(run, inputs=inputs, callers=f"{name} / ", ran={})
         result, outputs = self._workflow(called, inner)
         return Ran(workflow.path, spec.id, result, outputs=outputs)
 
     # Jobs
 
-    def _play(self, workflow: Workflow, spec: JobSpec, run: _Run, known: dict[str, Any], turn: Turn) -> Ran:
+    def _play(
+        self, workflow: Workflow, spec: JobSpec, run: _Run, known: dict[str, Any], turn: Turn, job: actions.Job
+    ) -> Ran:
         ran = self._ran(workflow, spec, run, known)
+        self._hub.actions.take_up(job)
         began = time.monotonic()
         self.began(ran)
         place = Place(spec, ran, turn, {**known, **self._here(spec, ran, run)}, run.artifacts, self._machine)

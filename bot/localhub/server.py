@@ -42,7 +42,7 @@ class Hub:
         self._port = port
         self._server: Server | None = None
         self.root, self.repo, self.bare = self._desk.root, self._desk.repo, self._desk.bare
-        self.world, self.history = self._desk.world, self._desk.history
+        self.world, self.history, self.actions = self._desk.world, self._desk.history, self._desk.actions
 
     # Where it answers
 

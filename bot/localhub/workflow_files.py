@@ -31,6 +31,8 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class JobSpec:
     id: str
+    name: str
+    """As its run shows it."""
     needs: tuple[str, ...]
     condition: str | None
     permissions: Mapping[str, str]
@@ -57,6 +59,8 @@ class JobSpec:
 class Workflow:
     path: str
     name: str
+    title: str
+    """`run-name:`, which its runs are shown by."""
     triggers: Mapping[str, Any]
     permissions: Mapping[str, str]
     jobs: tuple[JobSpec, ...]
@@ -110,6 +114,7 @@ def _job(name: str, found: dict[str, Any], permissions: Mapping[str, str]) -> Jo
     environment, group = found.get("environment", ""), _table(found.get("concurrency"))
     return JobSpec(
         id=name,
+        name=found.get("name", name),
         needs=_listed(found.get("needs")),
         condition=found.get("if"),
         permissions=_table(found["permissions"]) if "permissions" in found else permissions,
@@ -133,6 +138,7 @@ def read_workflow(text: str, path: str) -> Workflow:
     return Workflow(
         path=path,
         name=found.get("name", path),
+        title=found.get("run-name", found.get("name", path)),
         triggers=triggers,
         permissions=permissions,
         jobs=tuple(_job(name, job, permissions) for name, job in found.get("jobs", {}).items()),

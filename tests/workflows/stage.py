@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from bot.campaign.machine import fold
@@ -17,6 +18,7 @@ from bot.localhub.steps import Ran
 from bot.localhub.world import ACTIONS_BOT
 from bot.model.campaign import Campaign
 from bot.render import workflows
+from bot.zones.clock import utc_now
 from tests.workflows.warm import write_python
 from tests.zones.conversation import DANA, KERNEL, LEE, MIRA, PATH, ROLES, sample_files
 
@@ -31,9 +33,9 @@ ACTION = "kernels/kernelwright@" + "a" * 40
 class WarmPython:
     """The process that forks jobs; see warm.py."""
 
-    def __init__(self, folder: Path, pictures: Path) -> None:
+    def __init__(self, folder: Path, pictures: Path, module: str = "tests.workflows.warm") -> None:
         listening = folder / "python.socket"
-        command = [sys.executable, "-m", "tests.workflows.warm", str(listening), str(pictures)]
+        command = [sys.executable, "-m", module, str(listening), str(pictures)]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
         assert self._process.stdout is not None
         assert self._process.stdout.readline().strip() == "ready"
@@ -45,10 +47,16 @@ class WarmPython:
 
 
 class Stage:
-    def __init__(self, folder: Path, python: Path, environment: dict[str, str] | None = None) -> None:
-        """`environment`: what its machines have beyond a bare one's."""
+    def __init__(
+        self,
+        folder: Path,
+        python: Path,
+        environment: dict[str, str] | None = None,
+        clock: Callable[[], str] = utc_now,
+    ) -> None:
+        """`environment`: what its machines have beyond a bare one's. `clock`: GitHub's."""
         self.folder, self._environment = folder, environment
-        self.hub = Hub(folder / "hub").start()
+        self.hub = Hub(folder / "hub", clock=clock).start()
         self._found()
         self._python = python
         self.runner = self.runner_with()
