@@ -139,8 +139,9 @@ class Hub:
         return self._as(login, "POST", f"/pulls/{number}/reviews", {"event": state, "body": body, **at})
 
     def dismiss_review(self, review: int) -> None:
-        self.world.reviews[review].state = "DISMISSED"
-        self._desk.save()
+        with self._desk.lock:
+            self.world.reviews[review].state = "DISMISSED"
+            self._desk.save()
 
     def _open(self, author: str, title: str, body: str, pull: PullPart | None) -> int:
         with self._desk.lock:
@@ -171,8 +172,9 @@ class Hub:
         return self._open(author, title, body, part)
 
     def close_pull(self, number: int) -> None:
-        self.world.threads[number].closed_at = self._desk.clock()
-        self._desk.save()
+        with self._desk.lock:
+            self.world.threads[number].closed_at = self._desk.clock()
+            self._desk.save()
 
     def merge_pull(self, login: str, number: int) -> str:
         """Squash it onto its base, as a maintainer would by the button. Its branch stays."""
@@ -184,16 +186,18 @@ class Hub:
         }
         files = {path: content for path, content in changed.items() if content is not None}
         merged = self.push(login, part.base_ref, files, f"{thread.title} (#{number})\n")
-        thread.closed_at = part.merged_at = self._desk.clock()
-        self._desk.save()
+        with self._desk.lock:
+            thread.closed_at = part.merged_at = self._desk.clock()
+            self._desk.save()
         return merged
 
     def fork(self, owner: str) -> str:
         """A copy under another owner; branches pushed there may become pull requests here."""
         name = f"{owner}/{self.repo.partition('/')[2]}"
         Repo.clone(str(self.bare), self._desk.history_of(name).repo.path, bare=True)
-        self.world.forks.append(name)
-        self._desk.save()
+        with self._desk.lock:
+            self.world.forks.append(name)
+            self._desk.save()
         return name
 
     def delete_fork(self, name: str) -> None:

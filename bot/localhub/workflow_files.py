@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import yaml
 
 from bot.errors import CorruptRecord
 from bot.git.repo import Repo
+from bot.model.ids import CommitSha
 
 FOLDER = ".github/workflows"
 
@@ -131,6 +133,7 @@ def _job(name: str, found: dict[str, Any], permissions: Mapping[str, str]) -> Jo
     )
 
 
+@lru_cache(maxsize=64)  # every event has all of them read, and YAML takes its time
 def read_workflow(text: str, path: str) -> Workflow:
     found = _parsed(text, path)
     triggers, permissions = _table(found.get("on")), _table(found.get("permissions"))
@@ -155,10 +158,14 @@ def read_action(text: str, path: str) -> CompositeAction:
     )
 
 
-def workflows_at(repo: Repo, commit: str) -> dict[str, Workflow]:
+@lru_cache(maxsize=64)  # what a commit holds never changes
+def _texts(place: Path, commit: CommitSha) -> tuple[tuple[str, str], ...]:
+    repo = Repo(place)
+    files = [entry for entry in repo.entries(commit, FOLDER) if entry.is_file]
+    wanted = [entry for entry in files if PurePosixPath(entry.path).suffix in (".yml", ".yaml")]
+    return tuple((entry.path, repo.blob(entry).decode()) for entry in wanted)
+
+
+def workflows_at(repo: Repo, commit: CommitSha) -> dict[str, Workflow]:
     """The workflow files of one commit, by path."""
-    found = {}
-    for path in repo.list(commit, FOLDER):
-        if PurePosixPath(path).suffix in (".yml", ".yaml"):
-            found[path] = read_workflow((repo.read(commit, path) or b"").decode(), path)
-    return found
+    return {path: read_workflow(text, path) for path, text in _texts(repo.path, commit)}
