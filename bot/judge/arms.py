@@ -59,6 +59,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "aten::sub.Tensor": lambda into, x, y, alpha=1: torch.sub(x, y, alpha=alpha, out=into),
     "aten::neg": lambda into, x: torch.neg(x, out=into),
     "aten::exp": lambda into, x: torch.exp(x, out=into),
+    "aten::clamp": lambda into, x, least=None, most=None: torch.clamp(x, least, most, out=into),
     "aten::ne.Scalar": lambda into, x, y: torch.ne(x, y, out=into),
     "aten::eq.Scalar": lambda into, x, y: torch.eq(x, y, out=into),
     "aten::lt.Scalar": lambda into, x, y: torch.lt(x, y, out=into),

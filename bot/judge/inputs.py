@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from bot.judge.plan import Probe
-from bot.judge.recipe import Fill, Recipe
+from bot.judge.recipe import Fill, Following, Recipe
 from bot.worker.contract import Call, TensorSpec, offsets
 
 DTYPES = {
@@ -134,6 +134,13 @@ def _values(what: Fill, spec: TensorSpec, kind: str, rng: torch.Generator) -> An
     return _SPREAD[kind](spec.shape, rng)
 
 
+def _classes(spec: TensorSpec, rng: torch.Generator) -> Any:
+    """Any class, none left out. The first is the last one, so that the tail of a row is looked up."""
+    found = torch.randint(0, max(1, spec.below), spec.shape, generator=rng)
+    found.view(-1)[:1] = max(1, spec.below) - 1
+    return found
+
+
 def _labels(spec: TensorSpec, ignored: int, rng: torch.Generator, *, strangers: bool) -> Any:
     """Classes. About a third of the rows are ignored, the first never, and of two or more at least one. What is ignored
     may be a class, but not the first. Of the rest some are negative, where the op takes any label but one to count."""
@@ -162,18 +169,26 @@ def fill(recipe: Recipe, probe: Probe) -> dict[str, torch.Tensor]:
     """Every tensor of the call by name, already in the type the kernel gets."""
     rng = torch.Generator().manual_seed(probe.seed)
     operands = {operand.name: operand for operand in recipe.operands}
-    filled = {}
+    filled: dict[str, torch.Tensor] = {}
+    following: dict[TensorSpec, Following] = {}
     for argument in probe.call.arguments:
         spec = argument.tensor
         if spec is None:
             continue
         operand = operands[spec.name]
-        if operand.fill == "labels":
-            ignored = probe.constants["ignore_index"]
+        ignored = probe.constants.get("ignore_index")
+        if operand.follows is not None:
+            following[spec] = operand.follows
+        elif operand.fill == "labels" and ignored is None:
+            filled[spec.name] = _classes(spec, rng)
+        elif operand.fill == "labels":
             assert isinstance(ignored, int)
             filled[spec.name] = _labels(spec, ignored, rng, strangers=operand.strangers)
         else:
             filled[spec.name] = _values(operand.filled(probe.constants), spec, probe.kind, rng).to(DTYPES[spec.dtype])
+    drawn = {name: value.double() if value.is_floating_point() else value for name, value in filled.items()}
+    for spec, follow in following.items():
+        filled[spec.name] = follow(drawn, probe.constants, rng).to(DTYPES[spec.dtype])
     for spec in probe.call.grads:
         gradient = _gradient(spec, rng)
         if probe.kind == "loss_scaled":

@@ -19,15 +19,16 @@ def evaluate(recipe: Recipe, probe: Probe, tensors: dict[str, torch.Tensor]) -> 
         name: tensors[name].detach().clone().requires_grad_(spec.grad) if spec.grad else tensors[name]
         for name, spec in specs.items()
     }
-    outputs = recipe.reference(leaves, probe.constants)
+    returned = recipe.reference(leaves, probe.constants)
+    outputs = {place: out for place, out in enumerate(returned) if out is not None}
     found: Truth = {}
     direction = probe.call.direction
     if direction != "backward":
-        found |= {("output", str(i)): out.detach() for i, out in enumerate(outputs)}
+        found |= {("output", str(place)): out.detach() for place, out in outputs.items()}
     if direction != "forward":
         wanted = [name for name, spec in specs.items() if spec.grad]
-        grads = [tensors[spec.name] for spec in probe.call.grads]
-        gradients = torch.autograd.grad(outputs, [leaves[name] for name in wanted], grads)
+        grads = [tensors[probe.call.grads[place].name] for place in outputs]
+        gradients = torch.autograd.grad(list(outputs.values()), [leaves[name] for name in wanted], grads)
         found |= {("gradient", name): gradient for name, gradient in zip(wanted, gradients, strict=True)}
     return found
 

@@ -14,12 +14,22 @@ Plain = None | bool | int | float | str | tuple[int, ...]
 Constants = dict[str, Plain]
 Fill = Literal["signal", "weight", "projection", "probability", "log_probability", "labels", "halves"]
 """Numbers of any size; about 1; a matrix that leaves the size of what it is multiplied with as it is; rows that are
-distributions, or the logarithms of such; classes; the cosines or sines of a rotation, whose two halves are the same."""
+distributions, or the logarithms of such; classes, some of them ignored where the op has an `ignore_index`; the cosines
+or sines of a rotation, whose two halves are the same."""
+
+
+def parts(dim: str) -> tuple[tuple[str, ...], ...]:
+    """The sizes and numbers of a dimension: what is added, each a product."""
+    return tuple(tuple(product.split("*")) for product in dim.split("+"))
 
 
 def extent(sizes: Mapping[str, int], dim: str) -> int:
-    """A dimension: the name of a size of the case, a number, or a product of these, `groups*each`."""
-    return math.prod(int(part) if part.isdecimal() else sizes[part] for part in dim.split("*"))
+    """A dimension: a size of the case by name, a number, a product of these, `groups*each`, or a sum, `length+1`."""
+    return sum(math.prod(int(part) if part.isdecimal() else sizes[part] for part in product) for product in parts(dim))
+
+
+Following = Callable[[Mapping[str, Any], Constants, Any], Any]
+"""(the other tensors by name, in float64; constants; torch's generator) -> values."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,8 @@ class Operand:
     """How callers hand it over."""
     dtype: str = ""
     """Of its own, where it is not the case's."""
+    follows: Following | None = None
+    """What a check fills it with once all others are drawn, where its values are only of use beside theirs."""
 
     def filled(self, constants: Constants) -> Fill:
         if self.otherwise is not None and constants.get(self.otherwise[0]) == self.otherwise[1]:
@@ -67,7 +79,7 @@ class Output:
 Mode = Callable[[random.Random], Constants]
 """Draws the constants of one check. A tensor operand that it sets to None is left out."""
 Reference = Callable[[Mapping[str, Any], Constants], tuple[Any, ...]]
-"""(float64 tensors by name, constants) -> the outputs, in float64."""
+"""(float64 tensors by name, constants) -> the outputs, in float64; None where the op returns None."""
 
 
 @dataclass(frozen=True)

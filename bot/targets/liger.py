@@ -29,7 +29,6 @@ OPS = {"swiglu": "LigerSiLUMulFunction"}
 
 NO_RECIPE = {
     "fused_moe": "there is no recipe for it yet: which rows an expert gets depends on an index that must not repeat",
-    "grpo_loss": "there is no recipe for it yet: beside logits it takes indices, a mask and many more arguments",
     "mhc": "there is no recipe for it yet: its file holds three ops that pass results to one another",
     "mlp": "there is no recipe for it yet: its kernels need tensor descriptors, which were never tried interpreted",
     "tiled_mlp": "there can be no recipe for it: it takes a function and a module, and launches no kernel of its own",

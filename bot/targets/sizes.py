@@ -248,4 +248,17 @@ SIZES: dict[str, Sizes] = {
     ),
     "fused_linear_jsd": Sizes(scored=((1024, 2048, 32000), (2048, 1024, 8192), (512, 4096, 32000)), **LINEAR),
     "fused_linear_kl_div": Sizes(scored=((1024, 2048, 32000), (2048, 1024, 8192), (512, 4096, 32000)), **LINEAR),
+    # Completions of the library's own benchmark, and one of a Qwen model, whose vocabulary is wider. The stock kernels
+    # take 2048 columns a step forward and 4096 backward.
+    "grpo_loss": Sizes(
+        scored=((4, 512, 32000), (16, 512, 32000), (1, 1024, 151936)),
+        names=("batch", "length", "cols"),
+        shown=((1, 1, 128), (3, 2, 100), (3, 1, 256), (2, 4, 96), (1, 2, 1000)),
+        hidden=((1, 2, 1), (3, 1, 17), (2, 2, 255), (3, 1, 257)),
+        quick=((3, 2, 100), (3, 1, 256)),
+        half=(2, 2, 129),
+        wide=(2, 1, 4200),
+        wide_half=(1, 2, 4107),
+        loss=True,
+    ),
 }

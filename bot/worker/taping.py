@@ -189,6 +189,8 @@ class Taper(TorchDispatchMode):  # type: ignore[misc]
         if name in COPIES:
             return Operation("aten::copy_", (into, self._item(args[0])))
         full = name + (f".{func._overloadname}" if func._overloadname not in ("", "default") else "")
+        if full == "aten::fill_.Tensor" and not self._is_here(args[1]):  # x[:, -1] = 0: the host's number as a tensor
+            full = "aten::fill_.Scalar"
         if full not in LIBRARY:
             raise CannotReplay(f"torch's own {full.removeprefix('aten::')}")
         arguments = tuple(self._item(value) for value in self._spelled_out(func, args, kwargs))

@@ -58,6 +58,7 @@ def item(view: View) -> Item:
     [
         (operation("aten::exp", item(X)), lambda x: x.exp()),
         (operation("aten::neg", item(X)), lambda x: -x),
+        (operation("aten::clamp", item(X), Item("float", number=7.0), Item("none")), lambda x: x.clamp(min=7.0)),
         (operation("aten::div.Tensor", item(X), Item("float", number=4.0)), lambda x: x / 4),
         (operation("aten::add.Tensor", item(X), item(X), Item("int", number=2)), lambda x: 3 * x),
         (operation("aten::sub.Tensor", item(X), item(X), Item("int", number=2)), lambda x: -x),

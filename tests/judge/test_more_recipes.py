@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
+from torch.distributions import Categorical
 from torch.nn import functional
 
+from bot.judge.inputs import fill
+from bot.judge.oracle import truth
+from bot.judge.plan import probes_of
 from bot.judge.recipes import RECIPES
+from bot.worker.contract import Shape
 
 
 def drawn(*shape: int, seed: int = 3) -> torch.Tensor:
@@ -183,3 +190,214 @@ def test_neighborhood_attention_sees_the_neighbours_alone(window: int, step: int
         near = [place + step * by for by in range(-(window // 2), window // 2 + 1) if 0 <= place + step * by < 9]
         weights = (0.3 * torch.einsum("bhd,bhnd->bhn", query[:, :, place], key[:, :, near])).softmax(-1)
         close(found[:, :, place], torch.einsum("bhn,bhnd->bhd", weights, value[:, :, near]))
+
+
+KINDS = ["grpo", "bnpo", "dr_grpo", "dapo", "luspo", "cispo", "sapo", "vespo"]
+GROUP_MODE = {
+    "temperature": 0.7,
+    "beta": 0.3,
+    "eps_low": 0.2,
+    "eps_high": 0.3,
+    "sapo_temperature_pos": 0.8,
+    "sapo_temperature_neg": 1.4,
+}
+MASK = torch.tensor([[1, 1, 1, 0], [0, 1, 1, 1], [1, 0, 0, 0]])
+
+
+def group(**more: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Three completions of four tokens, some of them masked."""
+    return {
+        "logits": drawn(3, 5, 6).requires_grad_(),
+        "ref_logp": drawn(3, 4, seed=5) - 2,
+        "completion_ids": torch.tensor([[0, 5, 2, 1], [3, 3, 4, 0], [5, 1, 0, 2]]),
+        "advantages": torch.tensor([1.5, -0.5, -2.0]).double(),
+        **more,
+    }
+
+
+def grpo(tensors: dict[str, torch.Tensor], **changes: object) -> tuple[torch.Tensor, ...]:
+    recipe = RECIPES["grpo_loss"]
+    loss, kl_mean, clip_ratio = recipe.reference(tensors, {**recipe.stock, **GROUP_MODE, **changes})  # type: ignore[dict-item]
+    return loss, kl_mean, clip_ratio
+
+
+def own(tensors: dict[str, torch.Tensor]) -> torch.Tensor:
+    """The log-probability of each sampled token."""
+    heated = tensors["logits"][:, :-1] / GROUP_MODE["temperature"]
+    return Categorical(logits=heated, validate_args=False).log_prob(tensors["completion_ids"])
+
+
+def expected_of_a_token(kind: str, ratio: float, logp: float, good: float, phi: float, delta: float) -> float:
+    """Case by case, not by a smallest of two."""
+    if kind == "vespo":
+        return -phi * good * logp
+    if kind == "cispo":
+        return -(1.3 if ratio > 1.3 else ratio) * good * logp
+    if kind == "sapo":
+        heat = 0.8 if good > 0 else 1.4
+        return -good * 2 / heat * (1 + float(torch.tensor(heat * (ratio - 1) / 2).tanh()))
+    if good > 0:
+        return -good * (1.3 if ratio > 1.3 else ratio)
+    return -good * (0.8 if ratio < 0.8 else delta if ratio > delta else ratio)
+
+
+def per_token(tensors: dict[str, torch.Tensor], kind: str, level: str, delta: float, *, corrected: bool) -> list[list]:
+    """(loss, penalty) of each token that counts, a sequence at a time."""
+    logp = own(tensors).detach()
+    found = []
+    for b in range(3):
+        steps = [t for t in range(4) if MASK[b, t]]
+        drifts = {t: float(logp[b, t] - tensors["old_logp"][b, t]) for t in steps}
+        if level == "sequence":
+            drifts = dict.fromkeys(steps, sum(drifts.values()) / len(steps))
+        found.append([])
+        for t in steps:
+            ratio = float(torch.tensor(drifts[t]).double().exp())
+            away = tensors["ref_logp"][b, t] - logp[b, t]
+            penalty = float(torch.expm1(away) - away) * (ratio if corrected else 1)
+            good, phi = float(tensors["advantages"][b]), float(tensors["phi_seq"][b])
+            loss = expected_of_a_token(kind, ratio, float(logp[b, t]), good, phi, delta)
+            loss *= 1 if kind == "vespo" else float(tensors["vllm_is_ratio"][b, t])
+            found[-1].append((loss + 0.3 * penalty, penalty))
+    return found
+
+
+REDUCED: dict[str, Callable[[list[list[float]]], float]] = {
+    "grpo": lambda rows: sum(sum(row) / len(row) for row in rows) / 3,
+    "luspo": lambda rows: sum(len(row) * sum(row) for row in rows) / 12,
+    "dr_grpo": lambda rows: sum(map(sum, rows)) / 12,
+    "dapo": lambda rows: sum(map(sum, rows)) / sum(map(len, rows)),
+}
+REDUCED |= {"sapo": REDUCED["grpo"], **dict.fromkeys(("bnpo", "cispo", "vespo"), REDUCED["dapo"])}
+
+
+def ratios(shape: tuple[int, ...]) -> torch.Tensor:
+    """On both sides of 0.8, 1.3 and 2."""
+    return torch.tensor([0.5, 1.6, 1.0, 0.9, 2.5, 1.2, 0.7]).double().repeat(2)[:12].reshape(shape)
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "level"), [(k, "token") for k in KINDS] + [(k, "sequence") for k in KINDS if k not in KINDS[5:]]
+)
+def test_grpo_loss_is_what_its_definition_says_a_token_at_a_time(kind: str, level: str, corrected: bool) -> None:
+    tensors = group(
+        completion_mask=MASK, vllm_is_ratio=0.5 + drawn(3, 4, seed=8).sigmoid(), phi_seq=drawn(3, seed=9).exp()
+    )
+    tensors["old_logp"] = own(tensors).detach() - ratios((3, 4)).log()
+    delta = None if kind in KINDS[5:] else 2.0
+    changes = {"eps_high": 1.3} if kind == "cispo" else {}
+    loss, kl_mean, _ = grpo(
+        tensors,
+        loss_type=kind,
+        importance_sampling_level=level,
+        delta=delta,
+        use_bias_correction_kl=corrected,
+        **changes,
+    )
+    found = per_token(tensors, kind, level, 2.0, corrected=corrected)
+    close(loss, torch.tensor(REDUCED[kind]([[loss for loss, _ in row] for row in found])).double())
+    penalties = [penalty for row in found for _, penalty in row]
+    close(kl_mean, torch.tensor(sum(penalties) / len(penalties)).double())
+
+
+def test_grpo_loss_learns_from_what_is_not_clipped_and_never_from_what_it_is_told_beside() -> None:
+    """Of a token a(1 - p) and -a p: a is -advantage times ratio, and nothing where the ratio has gone far enough."""
+    tensors = group(completion_mask=MASK)
+    logp, ratio = own(tensors).detach(), ratios((3, 4))
+    tensors["old_logp"] = logp - ratio.log()
+    loss, kl_mean, clip_ratio = grpo(tensors, loss_type="bnpo", delta=2.0)
+    good = tensors["advantages"][:, None].expand(3, 4)
+    learns = torch.where(good > 0, ratio < 1.3, (ratio > 0.8) & (ratio < 2.0))
+    per_logp = -good * ratio * learns + 0.3 * (1 - (tensors["ref_logp"] - logp).exp())
+    heated = (tensors["logits"].detach()[:, :-1] / 0.7).softmax(-1)
+    chosen = functional.one_hot(tensors["completion_ids"], 6)
+    expected = (per_logp * MASK / 7 / 0.7)[..., None] * (chosen - heated)
+    (gradient,) = torch.autograd.grad(loss, tensors["logits"], retain_graph=True)
+    close(gradient, functional.pad(expected, (0, 0, 0, 1)))
+    clipped = torch.where(good > 0, ratio > 1.3, ratio < 0.8) * MASK
+    close(clip_ratio, clipped.sum() / torch.tensor(7.0).double())
+    (nothing,) = torch.autograd.grad((kl_mean, clip_ratio), tensors["logits"])
+    assert not nothing.any()
+
+
+def test_grpo_loss_on_its_own_samples_is_minus_the_advantage_and_still_learns() -> None:
+    tensors = group(ref_logp=torch.zeros(3, 4).double())
+    tensors["ref_logp"] = own(tensors).detach()
+    loss, kl_mean, clip_ratio = grpo(tensors, loss_type="dr_grpo", max_completion_length=8)
+    close(loss, -tensors["advantages"].sum() * 4 / (3 * 8))
+    assert not kl_mean.any() and not clip_ratio.any()
+    (gradient,) = torch.autograd.grad(loss, tensors["logits"])
+    (expected,) = torch.autograd.grad(-(own(tensors) * tensors["advantages"][:, None]).sum() / 24, tensors["logits"])
+    close(gradient, expected)
+
+
+def test_grpo_loss_without_a_penalty_has_none_to_tell_of() -> None:
+    tensors = group(completion_mask=MASK)
+    loss, _, clip_ratio = grpo(tensors)
+    least, *_ = grpo(tensors, beta=1e-9)
+    del tensors["ref_logp"]
+    alone, kl_mean, told = grpo(tensors, beta=0.0)
+    assert kl_mean is None and torch.equal(told, clip_ratio) and not torch.equal(alone, loss)
+    torch.testing.assert_close(alone, least, rtol=1e-7, atol=0.0)
+
+
+def test_the_oracle_leaves_out_what_is_none_and_keeps_the_others_in_their_places() -> None:
+    recipe = RECIPES["grpo_loss"]
+    sizes = (("batch", 2), ("length", 3), ("cols", 5))
+    shapes = tuple(Shape(f"g-{number}", "full", sizes, "float32") for number in range(12))
+    places = set()
+    for probe in probes_of(recipe, shapes, seed=1):
+        told = truth(recipe, probe, fill(recipe, probe))
+        assert ("gradient", "logits") in told
+        places.add((probe.constants["beta"] == 0.0, *sorted(name for role, name in told if role == "output")))
+    assert places == {(True, "0", "2"), (False, "0", "1", "2")}
+
+
+def test_grpo_loss_counts_by_the_batch_where_it_is_told_and_does_not_look_at_what_is_masked() -> None:
+    tensors = group(completion_mask=MASK)
+    loss, *_ = grpo(tensors, loss_type="dapo")
+    told, *_ = grpo(tensors, loss_type="dapo", num_items_in_batch=21)
+    close(told, loss / 3)
+    spoilt = tensors["logits"].detach().clone()
+    spoilt[:, :-1][MASK == 0] = torch.nan
+    spoilt[:, -1] = torch.nan
+    close(grpo({**tensors, "logits": spoilt}, loss_type="dapo")[0], loss)
+
+
+def test_ratios_of_grpo_loss_lie_on_both_sides_of_each_edge_and_near_none_whatever_the_logits() -> None:
+    recipe = RECIPES["grpo_loss"]
+    sizes = (("batch", 4), ("length", 8), ("cols", 9))
+    shapes = tuple(Shape(f"g-{number}", "full", sizes, "float32") for number in range(8))
+    sides: set[tuple[str, bool]] = set()
+    for seed in range(2):
+        for probe in probes_of(recipe, shapes, seed):
+            told, filled = probe.constants, fill(recipe, probe)
+            if "old_logp" not in filled or probe.kind == "strange":
+                continue
+            heated = filled["logits"].double()[:, :-1] / told["temperature"]
+            logp = heated.log_softmax(-1).gather(-1, filled["completion_ids"][..., None])[..., 0]
+            drift = logp - filled["old_logp"]
+            if told["importance_sampling_level"] == "sequence":
+                drift = drift.mean(dim=1)
+            edges = {"low": 1 - told["eps_low"], "high": 1 + told["eps_high"], "delta": told["delta"]}  # type: ignore[operator]
+            edges = {"bound": told["eps_high"]} if told["loss_type"] == "cispo" else edges
+            for name, edge in edges.items():
+                if edge is not None:
+                    assert ((drift.exp() / edge).log().abs() > 0.02).all()
+                    sides |= {(name, bool(above)) for above in (drift.exp() > edge).flatten()}
+    assert sides == {(name, above) for name in ("low", "high", "delta", "bound") for above in (False, True)}
+
+
+def test_a_dimension_may_be_one_more_than_a_size_and_a_class_is_looked_up_in_the_last_column() -> None:
+    recipe = RECIPES["grpo_loss"]
+    shape = Shape("g", "full", (("batch", 2), ("length", 3), ("cols", 5)), "float32")
+    masks = set()
+    for probe in probes_of(recipe, (shape,), seed=1):
+        filled = fill(recipe, probe)
+        assert filled["logits"].shape == (2, 4, 5) and filled["completion_ids"].shape == (2, 3)
+        assert filled["completion_ids"][0, 0] == 4 and int(filled["completion_ids"].min()) >= 0
+        if "completion_mask" in filled:
+            assert filled["completion_mask"][0, 0] == 1
+            masks |= set(filled["completion_mask"].flatten().tolist())
+    assert masks == {0, 1}

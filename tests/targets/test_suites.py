@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.judge.plan import minimum_bytes
-from bot.judge.recipe import extent
+from bot.judge.recipe import extent, parts
 from bot.judge.recipes import RECIPES
 from bot.model.measurement import Case
 from bot.targets.liger import NO_RECIPE
@@ -38,7 +38,8 @@ def test_cases_are_in_the_recipes_words(kernel: str, name: str) -> None:
     recipe = RECIPES[kernel]
     things = (*recipe.operands, *recipe.outputs)
     names = {thing.name for thing in things} | {f"d{thing.name}" for thing in things}
-    sizes = {part for thing in things for dim in thing.dims for part in dim.split("*") if not part.isdecimal()}
+    named = {part for thing in things for dim in thing.dims for product in parts(dim) for part in product}
+    sizes = {part for part in named if not part.isdecimal()}
     suite = suite_of(kernel, name)  # type: ignore[arg-type]
     assert suite.name == name
     for case in (*suite.cases, *suite.checks):

@@ -33,6 +33,14 @@ def steps(taper: Taper) -> list[str]:
 
 def test_torch_operations_become_steps_in_their_order() -> None:
     assert steps(taped(lambda x: (x != 2).sum() + 1)) == ["aten::ne.Scalar", "aten::sum", "aten::add.Tensor"]
+    assert steps(taped(lambda x: x.clamp(min=1.0))) == ["aten::clamp"]
+
+
+def test_a_number_of_the_host_fills_a_slice() -> None:
+    x = torch.empty(2, 3, device="meta")
+    with Taper({"x": x}, HERE, device="meta") as taper:
+        x[:, -1].fill_(torch.tensor(2.5))
+    assert steps(taper) == ["aten::fill_.Scalar"] and taper.operations[0].arguments[1].number == 2.5
 
 
 def test_what_allocates_or_only_looks_is_no_step() -> None:

@@ -45,6 +45,7 @@ LIBRARY = {
     "aten::sub.Tensor",
     "aten::neg",
     "aten::exp",
+    "aten::clamp",
     "aten::ne.Scalar",
     "aten::eq.Scalar",
     "aten::lt.Scalar",
