@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,14 @@ def _copy(source: str, target: str) -> None:
 def copy_world(place: Path, target: Path) -> None:
     """A folder with bare repositories in it, as it stands."""
     shutil.copytree(place, target, symlinks=True, copy_function=_copy)
+
+
+def packed(place: Path) -> Path:
+    """The same folder with its bare repositories packed: a copy of it, and each clone, is a tenth of the files."""
+    for head in [*place.rglob("HEAD")]:
+        if (head.parent / "objects").is_dir():
+            subprocess.run(["git", "-C", str(head.parent), "repack", "-A", "-d", "-q"], check=True)
+    return place
 
 
 def once(folder: Path, key: str, make: Callable[[], bytes]) -> bytes:

@@ -21,7 +21,7 @@ from bot.ledger.branch import Ledger
 from bot.localhub.server import Hub
 from bot.model.campaign import Campaign, Stage
 from bot.model.facts import Fact
-from tests.fakes.kept import copy_world
+from tests.fakes.kept import copy_world, packed
 from tests.workflows import handed
 
 MIRA, DANA, BOT = "mira", "dana", "kernelwright[bot]"
@@ -128,7 +128,9 @@ class Story:
             self.hub = None
 
     def save(self, place: Path) -> None:
+        shutil.rmtree(self.world / "scratch", ignore_errors=True)  # no job finds another's
         copy_world(self.world, place)
+        packed(place)
 
     def restore(self, place: Path) -> None:
         self.close()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bot.render import plots
-from tests.fakes.kept import draw_once
+from tests.fakes.kept import draw_once, packed
 from tests.zones.conversation import KERNEL, MIRA, Conversation
 
 Step = Callable[[Conversation], object]
@@ -67,7 +67,7 @@ class Places:
         talk.close()
         for used in (*talk.folder.glob("job-*"), *talk.folder.glob("out-*")):
             shutil.rmtree(used)
-        return talk.folder
+        return packed(talk.folder)
 
 
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
