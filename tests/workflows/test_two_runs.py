@@ -30,16 +30,19 @@ def test_a_word_during_a_measurement_has_no_order_measured_twice(stage: Stage) -
     said: list[int] = []
     trouble: list[BaseException] = []
 
+    def done(job: str) -> int:
+        return Counter(ran.job for ran in tuple(stage.runner.jobs))[job]
+
     def speak(ran: Ran) -> None:
         """While it searches: a commit that is to be tried is noted then, and somebody has to go on with it."""
-        searching = ran.job == "measure" and any(done.job == "measure" for done in stage.runner.jobs)
-        if searching and not said:
+        if ran.job == "measure" and done("measure") and not said:
             said.append(stage.hub.comment(MIRA, PULL, f"/optimize try {idea}"))
+            wait_for(lambda: done("start") == 2)  # it measures for as long as that takes
 
     def is_over() -> bool:
-        jobs = [job for run in stage.hub.actions.runs for job in run.jobs]
-        waits = all(job.status == "completed" for job in jobs) and len(stage.answers()) > 1
-        return waits and stage.campaign.stage is At.AWAIT_FINAL
+        ended = [run for run in tuple(stage.hub.actions.runs) if run.conclusion is not None]
+        both = sum(run.path.endswith("/kernelwright-campaign.yml") for run in ended) == 2
+        return both and stage.campaign.stage is At.AWAIT_FINAL
 
     stage.runner.began = speak
     with Lanes(stage.hub, stage.runner, trouble.append):
