@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-PATIENCE_S = 60.0
+PATIENCE_S = 100.0
 """For a machine that does ten other things. What is wrong stays wrong for longer."""
 
 

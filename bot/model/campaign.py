@@ -242,6 +242,13 @@ class Campaign(Word):
     def round_of(self, number: VariantNumber) -> Round | None:
         return next((r for r in self.rounds if r.variant.number == number), None)
 
+    @property
+    def patch_for(self) -> Literal["", "fork", "policy"]:
+        """Why the winner is handed over as a patch, where nothing may be pushed by rule."""
+        if self.pull is None:
+            return ""
+        return "fork" if self.pull.from_fork else "policy" if self.policy.push_to == "patch" else ""
+
     def race_of(self, number: VariantNumber) -> Race | None:
         return next((race for race in self.races if race.of == number), None)
 

@@ -62,6 +62,11 @@ class Brief:
         """Whether a GPU has the word."""
         return self.baseline.runner.evidence is Evidence.MEASURED
 
+    @property
+    def references(self) -> tuple[str, ...]:
+        """What a new variant builds on, for its hypothesis."""
+        return (f"v{self.incumbent}",) if self.incumbent else ()
+
     def file_of(self, kernel: str) -> SourceFile | None:
         """The file that defines a kernel, as the incumbent has it."""
         for file in self.sources:

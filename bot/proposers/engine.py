@@ -6,19 +6,19 @@ and can be carried further is tried a second time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 
 from bot.campaign.lineage import NUMBERS_TECHNIQUE
 from bot.engine import settings_table
-from bot.engine.settings_table import Choice, Row
-from bot.engine.source import NotUnderstood
+from bot.engine.settings_table import Choice
 from bot.engine.transforms import PER_KERNEL, TRANSFORMS
 from bot.engine.transforms.rewrite import Rewrite
 from bot.model.variant import Hypothesis, Proposal, SourceFile, sources_digest
-from bot.proposers import raced, warps
+from bot.proposers import raced, rules, warps
 from bot.proposers.brief import Brief
 from bot.proposers.forecast import UNSEEN, Change, Forecast, as_it_was, forecast, in_tiles, twice_the_programs, walked
+from bot.proposers.rules import Tables
 
 NAME = "engine"
 SWEEP = NUMBERS_TECHNIQUE
@@ -52,69 +52,10 @@ RISK = " Today a program takes its row at once; whether it still sees all of it,
 HOPELESS = 0.95
 """A rewrite that the model sees this far behind is left alone."""
 
-Tables = Mapping[str, tuple[str, tuple[Row, ...]]]
-
-
-def _choices(brief: Brief, tables: Tables) -> tuple[Choice, ...]:
-    """The rule for each surveyed kernel that promises something, the largest promise first."""
-    found = []
-    for kernel, (name, rows) in tables.items():
-        file = brief.file_of(kernel)
-        if file is not None and brief.untouched(kernel):
-            blocks = settings_table.steps_by_block(file.text, kernel, name)
-            choice = settings_table.choose(rows, kernel, name, blocks=blocks)
-            found += [choice] if choice is not None else []
-    return tuple(sorted(found, key=lambda choice: -choice.gain))
-
-
-def _write(brief: Brief, choices: tuple[Choice, ...]) -> tuple[tuple[SourceFile, ...], tuple[Choice, ...]]:
-    """The sources with every rule that can be written, and those rules."""
-    files = {file.path: file.text for file in brief.sources}
-    done = []
-    for choice in choices:
-        for path, text in files.items():
-            try:
-                files[path] = settings_table.written(text, choice, brief.baseline.runner.arch)
-            except NotUnderstood:
-                continue
-            done.append(choice)
-            break
-    return tuple(SourceFile(path=path, text=text) for path, text in files.items()), tuple(done)
-
-
-def _promise(choices: tuple[Choice, ...]) -> str:
-    said = [
-        f"{choice.rule.kernel} {choice.gain:.2f}x over its cases, most on {choice.best_case} ({choice.best_gain:.2f}x)"
-        for choice in choices
-    ]
-    return "Estimated: " + "; ".join(said) + "."
-
-
-def _sweep(brief: Brief, choices: tuple[Choice, ...], technique: str, title: str, risk: str = "") -> Proposal | None:
-    files, done = _write(brief, choices)
-    if not done:
-        return None
-    rules = "; ".join(f"{choice.rule.kernel} with {choice.rule.says}" for choice in done)
-    hypothesis = Hypothesis(
-        title=title,
-        why=f"Of all launch numbers that were compiled, the smallest rule near the best of each case is {rules}.{risk}",
-        expected=_promise(done),
-        technique=technique,
-        references=_references(brief),
-    )
-    return Proposal(files=files, hypothesis=hypothesis, proposer=NAME)
-
 
 def _sweeps(brief: Brief, tables: Tables) -> Iterator[Proposal | None]:
-    """All kernels at once; after a rejection each on its own, so that a good rule is not lost with a bad one."""
-    choices = _choices(brief, tables)
-    earlier = brief.rounds_with(SWEEP)
-    if choices and not earlier:
-        yield _sweep(brief, choices, SWEEP, "Launch numbers that follow the shape")
-    if earlier and not earlier[0].is_accepted and len(choices) > 1:
-        for choice in choices:
-            kernel = choice.rule.kernel
-            yield _sweep(brief, (choice,), f"{SWEEP}:{kernel}", f"Launch numbers of {kernel} alone")
+    untouched = {kernel: table for kernel, table in tables.items() if brief.untouched(kernel)}
+    return rules.proposals(brief, untouched, SWEEP, "Launch numbers that follow the shape", rules.MODEL, NAME)
 
 
 def _may_repeat(brief: Brief, name: str) -> bool:
@@ -166,7 +107,7 @@ def _hypothesis(
         why=rewrite.why,
         expected=_expected(expects, rewrite.seen),
         technique=technique,
-        references=_references(brief),
+        references=brief.references,
     )
     proposal = Proposal(files=brief.with_text(file.path, rewrite.text), hypothesis=hypothesis, proposer=NAME)
     return expects.gain if expects is not None else 1.0, proposal
@@ -178,10 +119,6 @@ def _expected(expects: Forecast | None, seen: str) -> str:
             return f"{seen} Here only a GPU can show it: nothing that the model counts changes."
         return UNSEEN
     return expects.says()
-
-
-def _references(brief: Brief) -> tuple[str, ...]:
-    return (f"v{brief.incumbent}",) if brief.incumbent else ()
 
 
 def _smaller_block(brief: Brief, tables: Tables) -> tuple[float, Proposal] | None:
@@ -200,7 +137,8 @@ def _smaller_block(brief: Brief, tables: Tables) -> tuple[float, Proposal] | Non
             best = choice
     if best is None:
         return None
-    made = _sweep(brief, (best,), BLOCK, f"A smaller block for {best.rule.kernel}", RISK)
+    title = f"A smaller block for {best.rule.kernel}"
+    made = rules.proposal(brief, (best,), BLOCK, title, rules.MODEL, NAME, RISK)
     return (best.gain, made) if made is not None else None
 
 

@@ -66,7 +66,7 @@ def _proposal(brief: Brief, way: Way, kernel: str, warps: set[int], by: str) -> 
         why=f"{kernel} is not what it was when its warps ({now}) were chosen: v{brief.incumbent} changed its work.",
         expected=UNSEEN,
         technique=f"{way.technique}:{kernel}",
-        references=(f"v{brief.incumbent}",),
+        references=brief.references,
     )
     return Proposal(files=brief.with_text(file.path, text), hypothesis=hypothesis, proposer=by)
 

@@ -45,11 +45,8 @@ def runner(campaign: Campaign) -> Runner | None:
 
 def why_patch(campaign: Campaign) -> str:
     """Why the winner is handed over as a patch rather than pushed; empty where it is pushed."""
-    if campaign.pull is None:
-        return ""
-    if campaign.pull.from_fork:
-        return "Nothing is pushed to a fork"
-    return "This repository takes winners as patches" if campaign.policy.push_to == "patch" else ""
+    words = {"fork": "Nothing is pushed to a fork", "policy": "This repository takes winners as patches"}
+    return words.get(campaign.patch_for, "")
 
 
 def evidence(campaign: Campaign) -> Evidence:

@@ -160,14 +160,12 @@ def _moved(campaign: Campaign, doors: Doors) -> Fact | None:
 
 def _suggestion(campaign: Campaign) -> PushRefused | None:
     """Where nothing may be pushed by rule, the winner is handed over as a patch."""
-    assert campaign.pull is not None
-    if campaign.pull.from_fork:
-        why = "the head of this pull request is in a fork, and no token of ours may push there"
-    elif campaign.policy.push_to == "patch":
-        why = "this repository takes winners as patches (`push_to`)"
-    else:
-        return None
-    return PushRefused(reason=ReasonCode.SUGGESTION_POSTED, detail=why)
+    words = {
+        "fork": "the head of this pull request is in a fork, and no token of ours may push there",
+        "policy": "this repository takes winners as patches (`push_to`)",
+    }
+    why = words.get(campaign.patch_for)
+    return PushRefused(reason=ReasonCode.SUGGESTION_POSTED, detail=why) if why else None
 
 
 def _lease(campaign: Campaign, commit: CommitSha, doors: Doors) -> Fact:

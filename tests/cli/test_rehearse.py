@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import time
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from bot.cli.entry import cli
 from bot.cli.rehearse import RUN_LINK
 from bot.errors import UserError
 from bot.render import links, workflows
+from tests.patience import wait_for
 from tests.zones.conversation import PATH, sample_files
 
 GIT = ("git", "-c", "user.name=dana", "-c", "user.email=dana@example.org")
@@ -100,13 +99,6 @@ def test_a_line_is_printed_when_a_job_begins_and_when_it_ends(library: Path) -> 
 def page(address: str) -> str:
     with urllib.request.urlopen(address, timeout=10) as answer:
         return str(answer.read().decode())
-
-
-def wait_for(reached: Callable[[], object]) -> None:
-    until = time.monotonic() + 60
-    while not reached():
-        assert time.monotonic() < until, "it never came to that"
-        time.sleep(0.2)
 
 
 def test_the_start_page_shows_the_campaign_and_how_to_start_another_rehearsal(library: Path) -> None:

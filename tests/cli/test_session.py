@@ -19,8 +19,7 @@ from bot.localhub.runner import Runner
 from bot.localhub.server import Hub
 from bot.localhub.steps import Ran, Result
 from tests.localhub.conftest import populate
-
-PATIENCE_S = 60.0
+from tests.patience import PATIENCE_S, wait_for
 
 
 class Stand:
@@ -97,13 +96,6 @@ def stand(hub: Hub, tmp_path: Path, said: list[str]) -> Iterator[Stand]:
     stand = Stand(tmp_path)
     with Session(hub, cast(Runner, stand), {1: "a"}, said.append):
         yield stand
-
-
-def wait_for(reached: Callable[[], object]) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not reached():
-        assert time.monotonic() < until, "it never came to that"
-        time.sleep(0.01)
 
 
 def lines(hub: Hub) -> list[JobLine]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 
 from bot.localhub.turns import Turn, Turns
-
-PATIENCE_S = 60.0
+from tests.patience import PATIENCE_S, wait_for
 
 
 class Job(threading.Thread):
@@ -26,13 +24,6 @@ class Job(threading.Thread):
             while not (self.go.is_set() or self.turn.is_cancelled):
                 time.sleep(0.005)
         self.over = True
-
-
-def wait_for(reached: Callable[[], object]) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not reached():
-        assert time.monotonic() < until, "it never came to that"
-        time.sleep(0.005)
 
 
 def waiting(turns: Turns, name: str) -> int:

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.workflows.nightly import CLOCK, now
+from tests.workflows.nightly import CLOCK, now, set_ahead
 
 DEATH, CROSSED = "death.json", "crossed"
 FIRST_WAIT_S = 0.01
@@ -51,9 +51,7 @@ class Hand:
 
     def passes(self, minutes: float) -> None:
         self._ahead += 60 * minutes
-        fresh = self._clock.with_suffix(".new")  # whoever looks meanwhile sees one time or the other
-        fresh.write_text(str(self._ahead), encoding="utf-8")
-        fresh.replace(self._clock)
+        set_ahead(self._clock, self._ahead)
 
     def dooms(self, death: Death) -> None:
         assert not self._death.exists(), "the one before was not met"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,11 +20,11 @@ from bot.localhub.lanes import Lanes
 from bot.localhub.steps import Ran
 from bot.model.campaign import Outcome
 from bot.zones.intake import SEGMENT
+from tests.patience import wait_for
 from tests.workflows.endless import write_python
 from tests.workflows.stage import KERNEL, MIRA, Stage
 
 BOUND_S = 60.0
-PATIENCE_S = 100.0
 MARK = "KERNELWRIGHT_TEST"
 
 
@@ -38,13 +38,6 @@ def of_the_job(mark: str) -> set[int]:
         except OSError:
             continue
     return found
-
-
-def wait_for(reached: Callable[[], object]) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not reached():
-        assert time.monotonic() < until, "it never came to that"
-        time.sleep(0.1)
 
 
 @dataclass

@@ -27,13 +27,13 @@ from bot.localhub.wire import Request, Response
 from bot.model.campaign import Outcome
 from bot.model.facts import JournalLine
 from bot.zones.reconcile import DEAD_MINUTES, LATE_MINUTES
+from tests.patience import PATIENCE_S, wait_for
 from tests.workflows.mortal import Death, Hand
 from tests.workflows.stage import KERNEL, MIRA, PULL, Stage, WarmPython, told
 
 pytestmark = pytest.mark.timeout(300)
 ASKED = f"/optimize {KERNEL} mode=autonomous max_variants=1"
 EVERY_TEN_MINUTES = "3-59/10 * * * *"
-PATIENCE_S = 100.0
 GPU = ("self-hosted", "gpu")
 """The labels of stage.py's machine."""
 ORDER = [("take", "success"), ("measure", "success"), ("publish", "success")]
@@ -58,13 +58,6 @@ def lines_of(stage: Stage) -> tuple[JournalLine, ...]:
 def keys_of(stage: Stage) -> list[str]:
     """What our comments are, without the campaign's name."""
     return [(key_of(body) or "").partition("/")[2] for body in stage.answers()]
-
-
-def wait_for(reached: Callable[[], object]) -> None:
-    until = time.monotonic() + PATIENCE_S
-    while not reached():
-        assert time.monotonic() < until, "it never came to that"
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")

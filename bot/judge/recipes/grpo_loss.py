@@ -96,7 +96,8 @@ def _shares(taken: Any, constants: Named, dtype: Any) -> Any:
 def _beside(value: Any, loss: Any) -> Any:
     """A result that is there to be read: whatever gradient arrives at it goes nowhere."""
     value = value.detach()
-    return value.where(value.isnan() | True, loss)
+    everywhere = value.isnan() | True
+    return value.where(everywhere, loss)  # never the loss, but torch asks for a way back to the inputs
 
 
 def _penalty(found: Named, logp: Any, ratio: Any, constants: Named) -> Any:

@@ -1,0 +1,91 @@
+"""A table of times becomes a rule for launch numbers, and the rule a variant that says where the times come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from bot.engine import settings_table
+from bot.engine.settings_table import Choice, Row
+from bot.engine.source import ESTIMATED, NotUnderstood
+from bot.model.variant import Hypothesis, Proposal, SourceFile
+from bot.proposers.brief import Brief
+
+Tables = Mapping[str, tuple[str, tuple[Row, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the times come from."""
+
+    tried: str
+    """What the rule was chosen among."""
+    says: str
+    """What stands before the gains."""
+    mark: str
+    """What stands before the architecture, in the comment beside the rule."""
+
+
+MODEL = Origin("all launch numbers that were compiled", "Estimated", ESTIMATED)
+
+
+def chosen(brief: Brief, tables: Tables) -> tuple[Choice, ...]:
+    """The rule for each kernel that promises something, the largest gain first."""
+    found = []
+    for kernel, (name, rows) in tables.items():
+        file = brief.file_of(kernel)
+        if file is not None:
+            blocks = settings_table.steps_by_block(file.text, kernel, name)
+            choice = settings_table.choose(rows, kernel, name, blocks=blocks)
+            found += [choice] if choice is not None else []
+    return tuple(sorted(found, key=lambda choice: -choice.gain))
+
+
+def _write(brief: Brief, choices: tuple[Choice, ...], mark: str) -> tuple[tuple[SourceFile, ...], tuple[Choice, ...]]:
+    """The sources with every rule that can be written, and those rules."""
+    files = {file.path: file.text for file in brief.sources}
+    done = []
+    for choice in choices:
+        for path, text in files.items():
+            try:
+                files[path] = settings_table.written(text, choice, brief.baseline.runner.arch, mark)
+            except NotUnderstood:
+                continue
+            done.append(choice)
+            break
+    return tuple(SourceFile(path=path, text=text) for path, text in files.items()), tuple(done)
+
+
+def _gain(choice: Choice) -> str:
+    kernel, best = choice.rule.kernel, f"most on {choice.best_case} ({choice.best_gain:.2f}x)"
+    return f"{kernel} {choice.gain:.2f}x over its cases, {best}"
+
+
+def proposal(
+    brief: Brief, choices: tuple[Choice, ...], technique: str, title: str, of: Origin, by: str, risk: str = ""
+) -> Proposal | None:
+    files, done = _write(brief, choices, of.mark)
+    if not done:
+        return None
+    rules = "; ".join(f"{choice.rule.kernel} with {choice.rule.says}" for choice in done)
+    hypothesis = Hypothesis(
+        title=title,
+        why=f"Of {of.tried}, the smallest rule near the best of each case is {rules}.{risk}",
+        expected=f"{of.says}: {'; '.join(map(_gain, done))}.",
+        technique=technique,
+        references=brief.references,
+    )
+    return Proposal(files=files, hypothesis=hypothesis, proposer=by)
+
+
+def proposals(
+    brief: Brief, tables: Tables, technique: str, title: str, of: Origin, by: str
+) -> Iterator[Proposal | None]:
+    """All kernels at once; after a rejection each on its own, so that a good rule is not lost with a bad one."""
+    choices, earlier = chosen(brief, tables), brief.rounds_with(technique)
+    if choices and not earlier:
+        yield proposal(brief, choices, technique, title, of, by)
+    if earlier and not earlier[0].is_accepted and len(choices) > 1:
+        for choice in choices:
+            kernel = choice.rule.kernel
+            yield proposal(brief, (choice,), f"{technique}:{kernel}", f"Launch numbers of {kernel} alone", of, by)
