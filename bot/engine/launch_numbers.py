@@ -94,7 +94,7 @@ def _block(module: cst.Module, site: LaunchSite, numbers: Numbers) -> cst.Functi
     body = list(source.statements(site.function))
     text = f"{name} = {numbers.block.format(block=name)}"
     earlier = source.is_plain(body[at], name) and source.loads(body[at], name) > 0
-    if earlier and any(source.carries_a_figure(line) for line in _lines(body[at])):
+    if earlier and any(source.tells_of_a_rule(line) for line in _lines(body[at])):
         body[at] = source.assignment(text, numbers.why)
     else:
         body.insert(at + 1, source.assignment(text, numbers.why))

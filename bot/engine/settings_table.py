@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from bot.analysis.estimate import Price, price_on, timed
 from bot.analysis.stats import geometric_mean
 from bot.engine import launch_numbers
-from bot.engine.source import ESTIMATED
+from bot.engine.source import ESTIMATED, MEASURED
 from bot.engine.space import PER_THREAD, THREADS_PER_WARP, block_constant
 from bot.model.measurement import CaseResult, Measurement, Suite, Survey
 
@@ -240,11 +240,23 @@ def steps_by_block(text: str, kernel: str, name: str) -> bool:
     return False
 
 
-def written(text: str, choice: Choice, arch: str, mark: str = ESTIMATED) -> str:
+def estimated(choice: Choice, arch: str) -> str:
+    """What stands beside a rule of the model's."""
+    return f"{_said(choice)}: {choice.gain:.2f}x over the scored shapes {ESTIMATED}{arch})."
+
+
+def raced(choice: Choice, arch: str) -> str:
+    """And beside one that won a race: no figure, for a dozen blocks of one process are none to publish."""
+    return f"{_said(choice)}: first in a race over the scored shapes {MEASURED}{arch})."
+
+
+def _said(choice: Choice) -> str:
+    return choice.rule.says[0].upper() + choice.rule.says[1:]
+
+
+def written(text: str, choice: Choice, arch: str, words: Callable[[Choice, str], str] = estimated) -> str:
     """The source with the rule at the kernel's launches. Raises NotUnderstood where it cannot be written."""
-    rule = choice.rule
-    says = rule.says[0].upper() + rule.says[1:]
-    return write(text, rule, f"{says}: {choice.gain:.2f}x over the scored shapes {mark}{arch}).")
+    return write(text, choice.rule, words(choice, arch))
 
 
 def write(text: str, rule: Rule, why: str = "") -> str:

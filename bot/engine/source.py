@@ -13,7 +13,7 @@ import libcst.matchers as m
 from bot.engine.finding import findall
 
 ESTIMATED, MEASURED = "(estimated for ", "(measured on "
-"""Part of every comment that carries a figure: a later rule for the same launch takes its place."""
+"""Part of every comment beside a rule: a later rule for the same launch takes its place."""
 
 
 class NotUnderstood(Exception):
@@ -187,13 +187,13 @@ def comment_lines(comment: str) -> tuple[cst.EmptyLine, ...]:
     return (cst.EmptyLine(comment=cst.Comment(f"# {comment}")),) if comment else ()
 
 
-def carries_a_figure(line: cst.EmptyLine) -> bool:
-    """Whether it is a comment of ours that tells what a rule gave."""
+def tells_of_a_rule(line: cst.EmptyLine) -> bool:
+    """Whether it is a comment of ours beside a rule for launch numbers."""
     return line.comment is not None and any(mark in line.comment.value for mark in (ESTIMATED, MEASURED))
 
 
 def without_ours(lines: Sequence[cst.EmptyLine]) -> tuple[cst.EmptyLine, ...]:
-    return tuple(line for line in lines if not carries_a_figure(line))
+    return tuple(line for line in lines if not tells_of_a_rule(line))
 
 
 def commented(lines: Sequence[cst.EmptyLine], why: str) -> tuple[cst.EmptyLine, ...]:

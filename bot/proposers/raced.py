@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bot.campaign.lineage import NUMBERS_TECHNIQUE
-from bot.engine import race_field
-from bot.engine.source import MEASURED
+from bot.engine import race_field, settings_table
 from bot.model.variant import Proposal
 from bot.proposers import rules
 from bot.proposers.brief import Brief
@@ -19,7 +18,7 @@ def ideas(brief: Brief, by: str) -> Iterator[Proposal | None]:
     of = rules.Origin(
         f"{len(brief.race.others)} sets of launch numbers that raced beside {at} on this GPU",
         f"Measured in the race, over {at}",
-        MEASURED,
+        settings_table.raced,
     )
     technique = f"{NUMBERS_TECHNIQUE}:{at}" if brief.incumbent else NUMBERS_TECHNIQUE
     tables = race_field.tables(brief.race, brief.facts, brief.suite)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from bot.engine import settings_table
 from bot.engine.settings_table import Choice, Row
-from bot.engine.source import ESTIMATED, NotUnderstood
+from bot.engine.source import NotUnderstood
 from bot.model.variant import Hypothesis, Proposal, SourceFile
 from bot.proposers.brief import Brief
 
@@ -22,11 +22,11 @@ class Origin:
     """What the rule was chosen among."""
     says: str
     """What stands before the gains."""
-    mark: str
-    """What stands before the architecture, in the comment beside the rule."""
+    beside: Callable[[Choice, str], str]
+    """The comment beside the rule."""
 
 
-MODEL = Origin("all launch numbers that were compiled", "Estimated", ESTIMATED)
+MODEL = Origin("all launch numbers that were compiled", "Estimated", settings_table.estimated)
 
 
 def chosen(brief: Brief, tables: Tables) -> tuple[Choice, ...]:
@@ -41,14 +41,14 @@ def chosen(brief: Brief, tables: Tables) -> tuple[Choice, ...]:
     return tuple(sorted(found, key=lambda choice: -choice.gain))
 
 
-def _write(brief: Brief, choices: tuple[Choice, ...], mark: str) -> tuple[tuple[SourceFile, ...], tuple[Choice, ...]]:
+def _write(brief: Brief, choices: tuple[Choice, ...], of: Origin) -> tuple[tuple[SourceFile, ...], tuple[Choice, ...]]:
     """The sources with every rule that can be written, and those rules."""
     files = {file.path: file.text for file in brief.sources}
     done = []
     for choice in choices:
         for path, text in files.items():
             try:
-                files[path] = settings_table.written(text, choice, brief.baseline.runner.arch, mark)
+                files[path] = settings_table.written(text, choice, brief.baseline.runner.arch, of.beside)
             except NotUnderstood:
                 continue
             done.append(choice)
@@ -64,7 +64,7 @@ def _gain(choice: Choice) -> str:
 def proposal(
     brief: Brief, choices: tuple[Choice, ...], technique: str, title: str, of: Origin, by: str, risk: str = ""
 ) -> Proposal | None:
-    files, done = _write(brief, choices, of.mark)
+    files, done = _write(brief, choices, of)
     if not done:
         return None
     rules = "; ".join(f"{choice.rule.kernel} with {choice.rule.says}" for choice in done)
