@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 
-from bot.bench.gpu import Gpu, find_gpus
+from bot.bench.gpu import Gpu, find_gpus, why_none
 from bot.bench.measure import Bench, open_static_bench
 from bot.bench.measured import open_measured_bench
 from bot.errors import OperatorError
@@ -26,7 +26,7 @@ def gpu_of(choice: EvidenceChoice, find: Callable[[], tuple[Gpu, ...]] = find_gp
     found = find()
     if not found and choice is EvidenceChoice.MEASURED:
         raise OperatorError(
-            "no NVIDIA GPU was found here (nvidia-smi shows none), so nothing can be measured",
+            f"no NVIDIA GPU was found here ({why_none()}), so nothing can be measured",
             hint="--evidence static estimates instead; nothing is then called measured",
         )
     return found[0] if found else None

@@ -17,6 +17,7 @@ from bot.model.word import Word
 ASK_SECONDS = 20
 _QUERY = "uuid,name,driver_version,compute_cap,memory.total,mig.mode.current"
 _CONTROL = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
+_SLICED = " MIG"
 _MINOR = re.compile(r"^Device Minor:\s*(\d+)", re.MULTILINE)
 
 
@@ -55,7 +56,7 @@ def parse(line: str) -> Gpu:
     uuid, name, driver, capability, memory, *mig = (part.strip() for part in line.split(","))
     return Gpu(
         uuid=uuid,
-        name=f"{name} MIG" if mig == ["Enabled"] else name,  # what runs there has a slice of it, not the GPU
+        name=name + _SLICED if mig == ["Enabled"] else name,  # what runs there has a slice of it, not the GPU
         driver=driver,
         arch="sm_" + capability.replace(".", ""),
         memory_mib=int(memory),
@@ -63,8 +64,28 @@ def parse(line: str) -> Gpu:
     )
 
 
+def _names(word: str, number: int, gpu: Gpu) -> bool:
+    if word.startswith("MIG-"):  # nvidia-smi's table has no slices, only the GPU that is cut into them
+        return gpu.name.endswith(_SLICED)
+    return word == str(number) or (word.startswith("GPU-") and gpu.uuid.startswith(word))
+
+
+def visible(found: tuple[Gpu, ...], chosen: str | None) -> tuple[Gpu, ...]:
+    """What CUDA_VISIBLE_DEVICES leaves of them, in its order. A number is nvidia-smi's; as CUDA does, the list ends at
+    the first word that names none, for whoever mistyped must not get another GPU."""
+    if chosen is None:
+        return found
+    kept: list[Gpu] = []
+    for word in (part.strip() for part in chosen.split(",")):
+        named = [gpu for number, gpu in enumerate(found) if _names(word, number, gpu)]
+        if len(named) != 1:
+            break
+        kept += named
+    return tuple(kept)
+
+
 def find_gpus() -> tuple[Gpu, ...]:
-    """Every GPU that the driver shows; none where there is no driver."""
+    """Every GPU that the driver shows and CUDA_VISIBLE_DEVICES leaves; none where there is no driver."""
     try:
         done = subprocess.run(
             ["nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"],
@@ -73,9 +94,17 @@ def find_gpus() -> tuple[Gpu, ...]:
             timeout=ASK_SECONDS,
             check=True,
         )
-        return tuple(parse(line) for line in done.stdout.splitlines() if line.strip())
+        found = tuple(parse(line) for line in done.stdout.splitlines() if line.strip())
+        return visible(found, os.environ.get("CUDA_VISIBLE_DEVICES"))
     except (OSError, subprocess.SubprocessError, ValueError):
         return ()
+
+
+def why_none() -> str:
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return (
+        "nvidia-smi shows none" if chosen is None else f"nvidia-smi shows none that CUDA_VISIBLE_DEVICES={chosen} names"
+    )
 
 
 def the_gpu() -> Gpu:
@@ -83,7 +112,7 @@ def the_gpu() -> Gpu:
     found = find_gpus()
     if not found:
         raise OperatorError(
-            "no NVIDIA GPU was found here (nvidia-smi shows none)",
+            f"no NVIDIA GPU was found here ({why_none()})",
             hint="--evidence static estimates without one; nothing is then called measured",
         )
     return found[0]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from bot.bench.gpu import ASK_SECONDS, Gpu, find_gpus
+from bot.bench.gpu import ASK_SECONDS, Gpu, find_gpus, why_none
 from bot.bench.interpreter import TargetPython, look_at
 from bot.bench.sandbox import Sandbox, find_sandbox
 from bot.errors import OperatorError
@@ -160,9 +160,7 @@ def target(machine: Machine, python: str) -> Probe:
 def gpu(machine: Machine, python: str) -> Probe:
     found = machine.gpus()
     if not found:
-        return missing(
-            "GPU", "nvidia-smi shows none", "install NVIDIA's driver, then see that nvidia-smi lists the GPU"
-        )
+        return missing("GPU", why_none(), "install NVIDIA's driver, then see that nvidia-smi lists the GPU")
     names = ", ".join(f"{one.name} ({one.arch}, {one.memory_mib / 1024:.0f} GiB)" for one in found)
     return ok("GPU", names)
 

@@ -9,7 +9,7 @@ import pytest
 
 from bot.bench import gpu as gpus
 from bot.bench.choosing import EvidenceChoice, gpu_of, opener_for
-from bot.bench.gpu import Gpu, parse, reserved
+from bot.bench.gpu import Gpu, parse, reserved, visible
 from bot.bench.measure import open_static_bench
 from bot.bench.measured import GRAPH_US, MOST_LANES, lanes_for, open_measured_bench
 from bot.errors import OperatorError
@@ -28,6 +28,48 @@ def test_a_line_of_nvidia_smi_names_the_gpu() -> None:
 def test_a_gpu_in_slices_does_not_pass_for_the_whole_card() -> None:
     assert parse(f"{LINE}, Enabled").name == "NVIDIA H200 MIG"
     assert {parse(f"{LINE}, {mode}").name for mode in ("Disabled", "[N/A]")} == {"NVIDIA H200"}
+
+
+OTHER = parse(LINE.replace("d79b", "aaaa"))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "left"),
+    [
+        (None, (H200, OTHER)),
+        ("0", (H200,)),
+        ("1", (OTHER,)),
+        (" 1, 0", (OTHER, H200)),
+        (OTHER.uuid, (OTHER,)),
+        ("GPU-aaaa", (OTHER,)),
+        ("GPU-", ()),
+        ("", ()),
+        ("2", ()),
+        ("-1", ()),
+        ("1,9,0", (OTHER,)),
+        ("none", ()),
+        ("MIG-0b5c", ()),
+    ],
+)
+def test_the_one_that_was_chosen_is_used_and_never_another(chosen: str | None, left: tuple[Gpu, ...]) -> None:
+    assert visible((H200, OTHER), chosen) == left
+
+
+def test_a_slice_names_the_gpu_that_is_cut() -> None:
+    sliced = parse(f"{LINE}, Enabled")
+    assert visible((OTHER, sliced), "MIG-0b5c") == (sliced,)
+
+
+def test_a_choice_that_names_none_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text(f"#!/bin/sh\necho '{LINE}'\n", encoding="utf-8")
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert gpus.the_gpu() == H200
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
+    with pytest.raises(OperatorError, match="CUDA_VISIBLE_DEVICES=7"):
+        gpus.the_gpu()
 
 
 def test_a_worker_sees_this_gpu_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.bench.gpu import find_gpus
+from bot.bench.gpu import find_gpus, why_none
 from bot.bench.measured import Effort, MeasuredBench, open_measured_bench
 from bot.bench.overlay import base_files
 from bot.cli.judge_suite import sample, target_of
@@ -20,7 +20,7 @@ QUICK = Effort(processes=3)
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     mine = [item for item in items if Path(__file__).parent in item.path.parents]
-    missing = pytest.mark.skip(reason="no NVIDIA GPU here: nvidia-smi shows none")
+    missing = pytest.mark.skip(reason=f"no NVIDIA GPU here: {why_none()}")
     for item in mine:
         item.add_marker(pytest.mark.gpu)
         item.add_marker(pytest.mark.timeout(600))
