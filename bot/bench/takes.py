@@ -14,7 +14,7 @@ from bot.bench.checks import Checked, Checker, Laid
 from bot.bench.launcher import Limits
 from bot.model.measurement import Fault
 from bot.model.variant import sources_digest
-from bot.worker.contract import CheckAnswer, ContractError, parse, read_bytes
+from bot.worker.contract import CheckAnswer, ContractError, clip, parse, read_bytes
 from bot.worker.contract.gpu import GpuAnswer, GpuRequest, Recording, Traced
 from bot.worker.contract.tape import TAPE, Kernel, Operation, Tape, sound
 
@@ -64,6 +64,15 @@ def _take(recording: Recording, folder: Path, *, brief: bool = False) -> Take:
     return Take(recording.case, place, why, recording.peak_bytes, waits, kernels)
 
 
+def _refused(answer: GpuAnswer) -> Fault | None:
+    """What went wrong while a pass was recorded: such a recording lies nowhere."""
+    why = next(((r.case, r.refusal) for r in answer.recordings if r.refusal is not None), None)
+    if why is None:
+        return None
+    case, refusal = why
+    return Fault(kind="memory" if refusal.kind == "memory" else "crashed", detail=clip(f"{case}: {refusal.detail}"))
+
+
 class GpuChecker(Checker):
     """As the checker without a GPU, but what it runs is real, and it records beside."""
 
@@ -91,6 +100,8 @@ class GpuChecker(Checker):
         answer = self._answers.pop(laid.name, None)
         if answer is None or checked.fault is not None:
             return checked
+        if (why := _refused(answer)) is not None:
+            return Checked(checked.rows, fault=why)
         kept = self._cells.scratch / "takes" / sources_digest(laid.files)
         shutil.rmtree(kept, ignore_errors=True)
         kept.parent.mkdir(exist_ok=True)
@@ -99,9 +110,6 @@ class GpuChecker(Checker):
             self._takes[kept.name] = self._taken(laid, answer, kept, [case.call.case for case in self._plan.cases])
         except ContractError as error:
             return Checked(checked.rows, fault=Fault(kind="protocol", detail=str(error)))
-        crashed = next((r.refusal for r in answer.recordings if r.refusal is not None), None)
-        if crashed is not None:
-            return Checked(checked.rows, fault=Fault(kind="crashed", detail=crashed.detail))
         return checked
 
     def brief(self, laid: Laid, cases: Collection[str], limits: Limits) -> dict[str, Take] | Fault:
@@ -115,6 +123,8 @@ class GpuChecker(Checker):
         answer = run_cell(self._cells, where, request, GpuAnswer, limits, {})
         if isinstance(answer, Fault):
             return answer
+        if (why := _refused(answer)) is not None:
+            return why
         try:
             return self._taken(laid, answer, where.answer.host, [call.case for call in calls], brief=True)
         except ContractError as error:

@@ -13,6 +13,9 @@ BLOCK = 4
 """Slots of a block: v0, v0, variant, variant, in an order drawn at random."""
 MOST_RESULTS = 4 * 2**30
 """Bytes that the results of one batch of blocks may take; larger cases are played a block at a time."""
+FLOAT64_OVER_HALF = 4
+MOST_RIGHT = 3
+"""v0 rounds in one way and a variant in another; one whose bits change from run to run is compared each time."""
 BANKS = 3
 """Different contents of the inputs; a slot never finds those of the slot before it."""
 
@@ -39,6 +42,11 @@ class Layout:
     @property
     def slots(self) -> int:
         return MOST_SLOTS if MOST_SLOTS * self.lanes * self.lane_bytes <= MOST_RESULTS else BLOCK
+
+    @property
+    def kept_bytes(self) -> int:
+        """What the judge keeps of a case between its turns at most, the truth in float64 and right results included."""
+        return self.shared_bytes + BANKS * (FLOAT64_OVER_HALF + MOST_RIGHT * self.lanes) * self.lane_bytes
 
     def bank(self, number: int) -> int:
         return number * self.bank_bytes

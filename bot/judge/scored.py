@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
@@ -9,22 +10,20 @@ import torch
 from bot.judge import oracle
 from bot.judge.driver import Driver, Foreign
 from bot.judge.inputs import DTYPES
-from bot.judge.layout import BANKS, Layout
+from bot.judge.layout import BANKS, MOST_RIGHT, Layout
 from bot.judge.plan import Probe
 from bot.judge.recipe import Constants, Fill, Recipe
-from bot.judge.tolerance import ROWS_FOR_RMS, errors
+from bot.judge.tolerance import CROWD_FOR_LEAN, FLOAT32_ULP, LEAN_ULPS, ROWS_FOR_RMS, errors
 from bot.worker.contract import Call, Shape, TensorSpec
 
 TIMES, ULPS = 8.0, 8.0
 """A timed slot may err by this many times v0's largest error there, plus so many units in the last place: enough to see
 whether the work was done. How exact it is was decided by the checks, on inputs that are chosen for it."""
+LEAN_TIMES, LEAN_ULPS_OF_FLOAT32 = 8.0, 64.0
+"""Of what all values together are too large or too small by."""
 RMS_TIMES, RMS_ULPS = 1.5, 0.1
 """Of the typical error, the median over rows of their root mean square: with millions of elements that is known so well
 that the rule of the checks holds (see tolerance.py). An activation that is nearly right fails here."""
-
-
-MOST_RIGHT = 3
-"""v0 rounds in one way and a variant in another; one whose bits change from run to run is compared each time."""
 
 
 def _values(what: Fill, spec: TensorSpec, rng: torch.Generator) -> torch.Tensor:
@@ -35,6 +34,8 @@ def _values(what: Fill, spec: TensorSpec, rng: torch.Generator) -> torch.Tensor:
         values = 1 + 0.3 * values
     elif what == "projection":
         values = values / max(1, spec.shape[-1]) ** 0.5
+    elif what == "turned_projection":
+        values = values / max(1, spec.shape[-2]) ** 0.5
     elif what == "probability":
         values = values.softmax(dim=-1)
     elif what == "log_probability":
@@ -79,7 +80,7 @@ def in_memory_order(tensor: torch.Tensor, layout: str) -> torch.Tensor:
 
 
 class Scored:
-    """Lives as long as the bench; its memory is what replayers are handed."""
+    """Lives as long as there is room for it; its memory is what replayers are handed."""
 
     def __init__(self, recipe: Recipe, call: Call, layout: Layout, seed: int, driver: Driver) -> None:
         self.call, self.layout = call, layout
@@ -89,11 +90,19 @@ class Scored:
         self._shared: Any = torch.as_tensor(Foreign(self._address, self._size), device="cuda")
         self._shared.zero_()
         self._truth = [self._bank(recipe, bank, seed) for bank in range(BANKS)]
-        self._limits: dict[tuple[str, int], tuple[float, float]] = {}
-        """(largest, typical) error that a result may have, by its label and bank."""
+        self._limits: dict[tuple[str, int], tuple[float, float, float]] = {}
+        """(largest, typical, common) error that a result may have, by its label and bank."""
         self._right: dict[int, list[torch.Tensor]] = {}
         """By bank, all that was found right so far, bit for bit: right is right whoever computed it."""
         torch.cuda.synchronize()
+
+    def close(self) -> None:
+        """Its memory goes back. Made again it is the same, for its contents are drawn from the same seed."""
+        del self._shared, self._truth, self._right
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        self._driver.unmap(self._address, self._size)
+        os.close(self.descriptor)
 
     def _bank(self, recipe: Recipe, bank: int, seed: int) -> oracle.Truth:
         made = contents(recipe, self.call, bank, seed)
@@ -124,12 +133,18 @@ class Scored:
             worst, typical = float(seen.worst.max()), float(seen.rms.median())
             if is_baseline and (label, bank) not in self._limits:
                 ulp = float(torch.finfo(found.dtype).eps)
-                self._limits[label, bank] = TIMES * worst + ULPS * ulp, RMS_TIMES * typical + RMS_ULPS * ulp
-            most, usual = self._limits.get((label, bank), (0.0, 0.0))
+                self._limits[label, bank] = (
+                    TIMES * worst + ULPS * ulp,
+                    RMS_TIMES * typical + RMS_ULPS * ulp,
+                    LEAN_TIMES * abs(seen.lean) + LEAN_ULPS * ulp + LEAN_ULPS_OF_FLOAT32 * FLOAT32_ULP,
+                )
+            most, usual, common = self._limits.get((label, bank), (0.0, 0.0, 0.0))
             if not worst <= most:
                 return f"{label.replace(':', ' ')} is wrong by {worst:.3g} of its row's largest value"
             if seen.rms.numel() >= ROWS_FOR_RMS and not typical <= usual:
                 return f"{label.replace(':', ' ')} is typically wrong by {typical:.3g} of its row's largest value"
+            if seen.crowd >= CROWD_FOR_LEAN and not abs(seen.lean) <= common:
+                return f"{label.replace(':', ' ')} is wrong by {seen.lean:.3g} of itself everywhere"
         return ""
 
     def _ordered(self, bank: int) -> list[tuple[tuple[str, str], torch.Tensor]]:

@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -36,6 +36,12 @@ BURST_US = 20_000.0
 MAX_BURST = 20_000
 PILOTS = 4
 ROOF_READINGS = 24
+ROOM = 1 / 3
+"""The share of the GPU's memory that cases may keep between their turns; whoever plays and whoever checks needs the
+rest."""
+
+Key = tuple[str, int]
+"""A case and its lanes."""
 
 # The judge's own path, spelled out: the replayer runs no .pth file either.
 _START = "import json,runpy,sys; sys.path[:]=json.loads(sys.argv[1]); sys.argv=['bot.judge.replayer',*sys.argv[2:]]; \
@@ -44,6 +50,15 @@ runpy.run_module('bot.judge.replayer', run_name='__main__', alter_sys=True)"
 
 class Unplayable(Exception):
     """The replayer could not play these tapes; the text is what it said."""
+
+
+def crowded_out(kept: Mapping[Key, int], layout: Layout, room: float) -> list[Key]:
+    """Who goes, so that this one fits. All large cases of a kernel are more than a GPU holds; they are asked for in a
+    circle, so whoever came last is needed last."""
+    staying, leaving = list(kept), []
+    while staying and sum(kept[key] for key in staying) + layout.kept_bytes > room:
+        leaving.append(staying.pop())
+    return leaving
 
 
 class Replayer:
@@ -119,7 +134,7 @@ class Timekeeper:
         self._driver = Driver()
         self._nvml = Nvml(gpu)
         self._others = self._nvml.read().processes
-        self._scored: dict[tuple[str, int], Scored] = {}
+        self._scored: dict[Key, Scored] = {}
         self._waiting: list[Replayer] = []
         self._playing: Replayer | None = None
         self._on: Scored | None = None
@@ -157,8 +172,14 @@ class Timekeeper:
     def _case(self, call: Call, layout: Layout) -> Scored:
         key = (call.case, layout.lanes)
         if key not in self._scored:
+            self._make_room(layout)
             self._scored[key] = Scored(self._recipe, call, layout, self._seed, self._driver)
         return self._scored[key]
+
+    def _make_room(self, layout: Layout) -> None:
+        room = torch.cuda.get_device_properties(0).total_memory * ROOM
+        for key in crowded_out({key: one.layout.kept_bytes for key, one in self._scored.items()}, layout, room):
+            self._scored.pop(key).close()
 
     def close(self) -> None:
         if self._playing is not None:

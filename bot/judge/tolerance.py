@@ -4,8 +4,10 @@ Errors are taken relative to the largest value of their row, so that one large r
 the baseline's error and v the variant's: the largest v may be 2 b + 2 ulp, the typical (median over rows of the root
 mean square) 1.5 b + 0.1 ulp. Where float32 rounding alone moves the result further than b, that is the yardstick
 instead, for both (see noise.py): the interpreter's exp is rounded far better than a GPU's, and exp2 of a product is
-not. Right variants that add in blocks or trees or use exp2 pass; sums in half precision, sums rounded to bfloat16 and a
-lost column fail (tests/honest and tests/cheats).
+not. Rounding goes both ways, so all values together may lean hardly at all: a softmax of a long row that is one
+percent too large everywhere hides in bfloat16's last place, but not in its sum. Right variants that add in blocks or
+trees or use exp2 pass; sums in half precision, sums rounded to bfloat16 and a lost column fail (tests/honest and
+tests/cheats).
 """
 
 from __future__ import annotations
@@ -24,6 +26,13 @@ RMS_ULPS = 0.1
 ROWS_FOR_RMS = 64
 """Below this the median of row errors of two equally good kernels differs by more than the rule allows, by chance
 alone."""
+LEAN_ULPS = 0.05
+"""Approximate transcendentals lean by a twentieth of a last place of bfloat16, rounding to it by far less."""
+LEAN_ULPS_OF_FLOAT32 = 8.0
+"""What every kernel computes in."""
+CROWD_FOR_LEAN = 1024.0
+"""Of fewer values the chance of their roundings leans as much as the rule allows."""
+FLOAT32_ULP = float(torch.finfo(torch.float32).eps)
 GROSS = {"float32": 1e-3, "float16": 5e-2, "bfloat16": 1e-1, "float64": 1e-6}
 """An untouched kernel further off than this is not fit to be a yardstick."""
 
@@ -34,6 +43,10 @@ class Errors:
 
     worst: torch.Tensor
     rms: torch.Tensor
+    lean: float = 0.0
+    """Of all values together: the share by which they are too large (above 0) or too small."""
+    crowd: float = 0.0
+    """How many values of one size would tell it as well."""
 
 
 def _rows(tensor: torch.Tensor) -> torch.Tensor:
@@ -53,7 +66,18 @@ def _scale(truth: torch.Tensor, floor: float) -> torch.Tensor:
 def largest_of(samples: Sequence[Errors]) -> Errors:
     """Of several samples of the same error: the largest there was, and how large it typically is, by row."""
     worst = torch.stack([sample.worst for sample in samples]).amax(dim=0)
-    return Errors(worst, torch.stack([sample.rms for sample in samples]).square().mean(dim=0).sqrt())
+    rms = torch.stack([sample.rms for sample in samples]).square().mean(dim=0).sqrt()
+    furthest = max(samples, key=lambda sample: abs(sample.lean))
+    return Errors(worst, rms, furthest.lean, furthest.crowd)
+
+
+def _lean(difference: torch.Tensor, truth: torch.Tensor) -> tuple[float, float]:
+    """Of rows that are shares of their largest value, so that each of them counts."""
+    squares = truth.square()
+    total, fourth = float(squares.sum()), float(squares.square().sum())
+    if fourth == 0.0:  # nothing but zeros, or nothing above the floor
+        return 0.0, 0.0
+    return float((difference * truth).sum()) / total, total**2 / fourth
 
 
 def errors(found: torch.Tensor, truth: torch.Tensor, floor: float = 0.0) -> Errors:
@@ -63,8 +87,10 @@ def errors(found: torch.Tensor, truth: torch.Tensor, floor: float = 0.0) -> Erro
         return Errors(torch.zeros(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64))
     there = truth.isfinite()
     truth, found = torch.where(there, truth, 0.0), torch.where(there, found.double(), 0.0)
-    difference = _rows(found - truth) / _scale(truth, floor)[:, None]
-    return Errors(difference.abs().amax(dim=1), difference.square().mean(dim=1).sqrt())
+    scale = _scale(truth, floor)[:, None]
+    difference = _rows(found - truth) / scale
+    lean, crowd = _lean(difference, _rows(truth) / scale)
+    return Errors(difference.abs().amax(dim=1), difference.square().mean(dim=1).sqrt(), lean, crowd)
 
 
 @dataclass(frozen=True)
@@ -135,6 +161,15 @@ def _typical(entries: Sequence[Entry]) -> Iterator[tuple[str, Mark]]:
         yield max(group, key=lambda entry: entry.rows).case, Mark(label, "typical", ratio)
 
 
+def _leaning(entries: Sequence[Entry]) -> Iterator[tuple[str, Mark]]:
+    for entry in entries:
+        if entry.variant.crowd < CROWD_FOR_LEAN:
+            continue
+        yardstick = max(abs(entry.baseline.lean), NOISE_FACTOR * abs(entry.noise.lean))
+        limit = RMS_FACTOR * yardstick + LEAN_ULPS * entry.ulp + LEAN_ULPS_OF_FLOAT32 * FLOAT32_ULP
+        yield entry.case, Mark(entry.label, "common", _over(abs(entry.variant.lean), limit))
+
+
 def unfit(entries: Sequence[Entry]) -> str:
     """Why the untouched kernel is no yardstick at all: its typical error is gross. Empty when it is one."""
     groups: dict[tuple[str, str], list[torch.Tensor]] = {}
@@ -149,6 +184,6 @@ def unfit(entries: Sequence[Entry]) -> str:
 def marks(entries: Sequence[Entry]) -> dict[str, Mark]:
     """The worst mark of each case."""
     worst: dict[str, Mark] = {}
-    for case, mark in (*_largest(entries), *_typical(entries)):
+    for case, mark in (*_largest(entries), *_typical(entries), *_leaning(entries)):
         worst[case] = worse(worst.get(case), mark)
     return worst

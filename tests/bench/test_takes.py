@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.bench.takes import _differs, _take
-from bot.worker.contract import render
-from bot.worker.contract.gpu import Recording, Traced
+from bot.bench.takes import _differs, _refused, _take
+from bot.worker.contract import Refusal, render
+from bot.worker.contract.gpu import GpuAnswer, Recording, Traced
 from bot.worker.contract.tape import TAPE
 from tests.worker.tapes import kernel, operation, tape
 
@@ -54,3 +54,16 @@ def test_a_take_says_how_often_the_host_waits(tmp_path: Path) -> None:
 def test_a_recording_that_could_not_be_made_waits_for_nobody(tmp_path: Path) -> None:
     taken = _take(Recording("forward-4x8", "", "it sorts", 5, (), ()), tmp_path)
     assert (taken.waits, taken.why_not, taken.folder) == (0, "it sorts", None)
+
+
+@pytest.mark.parametrize("kind", ["memory", "crashed"])
+def test_a_pass_that_failed_while_it_was_recorded_says_which_and_why(kind: str) -> None:
+    failed = Recording("backward-4x8", "", "", 0, (), (), Refusal(kind, "no room"))
+    fault = _refused(GpuAnswer((), (Recording("forward-4x8", "tape-0", "", 5, (), ()), failed)))
+    assert fault is not None
+    assert (fault.kind, fault.detail) == (kind, "backward-4x8: no room")
+
+
+def test_what_was_recorded_or_cannot_be_was_not_refused() -> None:
+    whole = Recording("forward-4x8", "tape-0", "", 5, (), ())
+    assert _refused(GpuAnswer((), (whole, Recording("backward-4x8", "", "it sorts", 5, (), ())))) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from bot.cli.judge_suite import sample, target_of
 from bot.model.measurement import Measurement
 from bot.model.variant import SourceFile
 
-QUICK = Effort(processes=3)
+QUICK = Effort(processes=3, losers=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -47,7 +48,8 @@ def opened(op: str, scratch: Path, effort: Effort = QUICK) -> MeasuredBench:
 
 
 class Benches:
-    """One bench an op for all tests, v0 measured in it: opening one takes up to a minute."""
+    """One bench an op for tests in a row, v0 measured in it: opening one takes up to a minute. Two at a time
+    would share the memory of one GPU."""
 
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
@@ -56,12 +58,14 @@ class Benches:
     def of(self, op: str) -> tuple[MeasuredBench, Measurement]:
         """The bench, and what it measured of v0."""
         if op not in self._open:
-            bench = opened(op, self._scratch / op)
+            self.close()
+            bench = opened(op, Path(tempfile.mkdtemp(prefix=f"{op}-", dir=self._scratch)))
             self._open[op] = bench, bench.measure(sources_of(op), passports=False)
         return self._open[op]
 
     def close(self) -> None:
-        for bench, _ in self._open.values():
+        while self._open:
+            _, (bench, _) = self._open.popitem()
             bench.close()
 
 

@@ -68,7 +68,7 @@ def main() -> int:
         started, site = time.monotonic(), target.site(kernel)
         sources = base_files(root, site)
         with tempfile.TemporaryDirectory() as scratch:
-            suite, effort = target.suite(kernel), Effort(processes=given.processes)
+            suite, effort = target.suite(kernel), Effort(processes=given.processes, losers=True)
             bench = open_measured_bench(
                 root, site, suite, gpu.arch, sys.executable, Path(scratch), gpu=gpu, effort=effort
             )

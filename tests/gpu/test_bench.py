@@ -53,8 +53,9 @@ def test_a_copy_is_as_fast_as_the_original(op: str, benches: Benches) -> None:
     assert {case: ratio for case, ratio in ratios(found).items() if abs(ratio) > SAME} == {}
 
 
-def test_a_variant_may_be_the_first_that_a_bench_hears(tmp_path: Path) -> None:
+def test_a_variant_may_be_the_first_that_a_bench_hears(benches: Benches, tmp_path: Path) -> None:
     """A campaign that goes on in another job has v0's numbers already: the clock shows v0 first all the same."""
+    benches.close()
     bench = opened("softmax", tmp_path, Effort(processes=1))
     try:
         found = bench.measure(copy_of("softmax"), passports=False)

@@ -117,6 +117,18 @@ def test_comparisons_mean_what_they_say(op: str, wanted: int) -> None:
     assert played(told, numbers())[0].sum() == wanted
 
 
+@pytest.mark.parametrize(("op", "wanted"), [("ne", 24), ("eq", 8), ("lt", 0), ("le", 8), ("gt", 24), ("ge", 32)])
+def test_tensors_are_compared_place_by_place(op: str, wanted: int) -> None:
+    """With the first row, which broadcasts."""
+    flags, row = View(2, 0, "bool", (4, 8), (8, 1)), View(0, 0, "float32", (1, 8), (8, 1))
+    told = tape(
+        operation(f"aten::{op}.Tensor", item(X), item(row), result=flags),
+        operation("aten::copy_", item(Y), item(flags), result=None),
+        regions=(Region(128, "x"), Region(128), Region(32)),
+    )
+    assert played(told, numbers())[0].sum() == wanted
+
+
 def test_a_comparison_for_the_host_leaves_nothing_behind() -> None:
     told = tape(operation("aten::equal", item(X), item(X), result=None), operation())
     assert torch.equal(played(told, numbers())[0], 2 * numbers())

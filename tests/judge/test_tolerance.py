@@ -8,7 +8,10 @@ import pytest
 import torch
 
 from bot.judge.tolerance import (
+    CROWD_FOR_LEAN,
     GROSS,
+    LEAN_ULPS,
+    LEAN_ULPS_OF_FLOAT32,
     MAX_FACTOR,
     MAX_ULPS,
     NOISE_FACTOR,
@@ -155,3 +158,47 @@ def test_a_grossly_wrong_baseline_is_no_yardstick() -> None:
     assert "typically further than 0.001" in unfit([entry(constant(limit * 1.1, 8), constant(0, 8))])
     one_bad_row = [entry(constant(1e-7, 8), constant(0, 8)), entry(constant(0.9, 1), constant(0, 1))]
     assert unfit(one_bad_row) == ""
+
+
+def leaning(lean: float, crowd: float = CROWD_FOR_LEAN) -> Errors:
+    return Errors(torch.zeros(4, dtype=torch.float64), torch.zeros(4, dtype=torch.float64), lean, crowd)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_all_values_together_lean_hardly_at_all(sign: int) -> None:
+    limit = (LEAN_ULPS + LEAN_ULPS_OF_FLOAT32) * ULP
+    assert ratio(entry(leaning(0.0), leaning(sign * limit * 0.999))) < 1
+    assert marks([entry(leaning(0.0), leaning(sign * limit * 1.001))])["c"].rule == "common"
+    assert ratio(entry(leaning(0.0), leaning(sign * limit * 1.001))) > 1
+
+
+def test_a_baseline_that_leans_may_be_followed_half_as_far_again() -> None:
+    limit = RMS_FACTOR * 1e-3 + (LEAN_ULPS + LEAN_ULPS_OF_FLOAT32) * ULP
+    assert ratio(entry(leaning(-1e-3), leaning(limit * 0.999))) < 1
+    assert ratio(entry(leaning(-1e-3), leaning(limit * 1.001))) > 1
+
+
+def test_few_values_lean_by_chance() -> None:
+    assert ratio(entry(leaning(0.0), leaning(0.01, CROWD_FOR_LEAN - 1))) == 0
+    assert ratio(entry(leaning(0.0), leaning(0.01))) > 100
+
+
+def test_one_percent_of_a_long_softmax_is_seen_in_half_precision() -> None:
+    """It is less than a last place of the row's largest value, everywhere."""
+    truth = torch.randn(8, 32000, generator=torch.Generator().manual_seed(5), dtype=torch.float64).softmax(dim=-1)
+    base, wrong = (errors((factor * truth).bfloat16(), truth) for factor in (1.0, 1.01))
+    noise = errors(truth, truth)
+    assert base.crowd > CROWD_FOR_LEAN
+    assert wrong.lean == pytest.approx(0.01, rel=0.02)
+    assert marks([Entry("c", "output y", "bfloat16", base, base, noise)])["c"].ratio < 1
+    found = marks([Entry("c", "output y", "bfloat16", base, wrong, noise)])["c"]
+    assert (found.rule, found.ratio > 10) == ("common", True)
+
+
+def test_one_value_that_dwarfs_all_others_is_one_value() -> None:
+    spike = torch.full((1, 5000), 1e-6, dtype=torch.float64)
+    spike[0, 0] = 1.0
+    assert errors(spike, spike).crowd == pytest.approx(1.0, rel=1e-3)
+    assert errors(torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.float64)).crowd == 0.0
+    faint = torch.full((2, 3), 1e-99, dtype=torch.float64)
+    assert errors(faint, faint, floor=1.0).crowd == 0.0
