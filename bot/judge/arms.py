@@ -78,6 +78,9 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "aten::equal": lambda into, x, y: torch.eq(x, y).all(),
     "aten::mm": lambda into, x, y: torch.mm(x, y, out=into),
     "aten::mm.out": lambda into, x, y, out: torch.mm(x, y, out=out),
+    "aten::sigmoid": lambda into, x: torch.sigmoid(x, out=into),
+    # As torch does it: the number as a tensor of the host, which travels with the launch.
+    "aten::rsub.Scalar": lambda into, x, y, alpha=1: torch.sub(torch.tensor(y), x, alpha=alpha, out=into),
 }
 """How each operation of a tape is done; the first argument is where its result belongs, if it has one."""
 

@@ -33,23 +33,27 @@ def _odd(size: int, least: int, most: int, rng: random.Random) -> int:
     return min(max(near, least, 1), most)
 
 
-def _between(scored: tuple[Sizes, ...], rng: random.Random) -> Sizes:
+def _power(least: int, most: int, rng: random.Random) -> int:
+    return 1 << rng.randint((least - 1).bit_length(), most.bit_length() - 1)
+
+
+def _between(scored: tuple[Sizes, ...], powers: tuple[str, ...], rng: random.Random) -> Sizes:
     """Each size by itself. Where all of them are too much, the largest gives way, down to a single one if it must."""
     found: dict[str, int] = {}
     for place, (name, _) in enumerate(scored[0]):
         sizes = [one[place][1] for one in scored]
         least, most = max(1, min(sizes) // 2), 2 * max(sizes)
         drawn = round(math.exp(rng.uniform(math.log(least), math.log(most))))
-        found[name] = _odd(drawn, least, most, rng)
+        found[name] = _power(least, most, rng) if name in powers else _odd(drawn, least, most, rng)
     while math.prod(found.values()) > MOST:
         largest = max(found, key=lambda name: found[name])
         found[largest] = max(1, found[largest] // 2 | 1)
     return tuple(found.items())
 
 
-def _sizes(scored: tuple[Sizes, ...], number: int, rng: random.Random) -> Sizes:
+def _sizes(recipe: Recipe, scored: tuple[Sizes, ...], number: int, rng: random.Random) -> Sizes:
     if {name for sizes in scored for name, _ in sizes} != {"rows", "cols"}:
-        return _between(scored, rng)
+        return _between(scored, recipe.powers, rng)
     rows, cols = KINDS[number]
     return ("rows", rng.randint(*rows)), ("cols", rng.randint(*cols))
 
@@ -61,7 +65,7 @@ def hidden(recipe: Recipe, cases: tuple[Shape, ...], checks: tuple[Shape, ...], 
     found = []
     for number in range(len(KINDS) if scored else 0):
         for place, direction in enumerate(sorted({shape.direction for shape in checks})):
-            sizes = _sizes(scored, number, rng)
+            sizes = _sizes(recipe, scored, number, rng)
             dtype = recipe.types[(number + place) % len(recipe.types)]
             found.append(Shape(f"hidden-{number + 1}-{direction}-{dtype}", direction, sizes, dtype))
     return tuple(found)

@@ -17,6 +17,7 @@ DTYPES = {
     "float16": torch.float16,
     "bfloat16": torch.bfloat16,
     "int64": torch.int64,
+    "int32": torch.int32,
 }
 HUGE = (1e4, 6e4)
 HUGE_SHARE = 0.25
@@ -107,7 +108,8 @@ def _weight(shape: tuple[int, ...], rng: torch.Generator) -> Any:
 
 
 def _with_a_nan(values: Any, rng: torch.Generator) -> Any:
-    values[0, int(torch.randint(0, values.shape[-1], (), generator=rng))] = math.nan
+    first = values.reshape(-1, values.shape[-1])[0]
+    first[int(torch.randint(0, len(first), (), generator=rng))] = math.nan
     return values
 
 
@@ -125,6 +127,8 @@ def _values(what: Fill, spec: TensorSpec, kind: str, rng: torch.Generator) -> An
         return _normal(spec.shape, rng)
     if what == "projection":
         return _normal(spec.shape, rng) / max(1, spec.shape[-1]) ** 0.5
+    if what == "turned_projection":
+        return _normal(spec.shape, rng) / max(1, spec.shape[-2]) ** 0.5
     if what in ("probability", "log_probability"):
         logs = _log_probability(spec.shape, kind, rng)
         return logs if what == "log_probability" else logs.exp()
@@ -139,6 +143,12 @@ def _classes(spec: TensorSpec, rng: torch.Generator) -> Any:
     found = torch.randint(0, max(1, spec.below), spec.shape, generator=rng)
     found.view(-1)[:1] = max(1, spec.below) - 1
     return found
+
+
+def _routing(spec: TensorSpec, rng: torch.Generator) -> Any:
+    """So many classes a row, some of them sought after and others hardly."""
+    liking = 2 * torch.randn(spec.below, generator=rng)
+    return (torch.randn((spec.shape[0], spec.below), generator=rng) + liking).topk(spec.shape[1]).indices
 
 
 def _labels(spec: TensorSpec, ignored: int, rng: torch.Generator, *, strangers: bool) -> Any:
@@ -179,6 +189,8 @@ def fill(recipe: Recipe, probe: Probe) -> dict[str, torch.Tensor]:
         ignored = probe.constants.get("ignore_index")
         if operand.follows is not None:
             following[spec] = operand.follows
+        elif operand.fill == "routing":
+            filled[spec.name] = _routing(spec, rng).to(DTYPES[spec.dtype])
         elif operand.fill == "labels" and ignored is None:
             filled[spec.name] = _classes(spec, rng)
         elif operand.fill == "labels":

@@ -86,13 +86,13 @@ def _layout(thing: Operand | Output, form: Form) -> Layout:
 
 
 def _operand(operand: Operand, shape: Shape, form: Form = MATRIX) -> TensorSpec:
-    labels = operand.fill == "labels"
+    labels = operand.fill in ("labels", "routing")
     return TensorSpec(
         name=operand.name,
-        dtype="int64" if labels else operand.dtype or shape.dtype,
+        dtype=operand.dtype or ("int64" if labels else shape.dtype),
         shape=_sizes(shape, operand.dims, form),
         grad=operand.grad,
-        layout=_layout(operand, form),
+        layout=operand.layout if labels else _layout(operand, form),
         below=_extent(shape, operand.classes) if labels else 0,
     )
 
@@ -100,7 +100,7 @@ def _operand(operand: Operand, shape: Shape, form: Form = MATRIX) -> TensorSpec:
 def _gradient(output: Output, shape: Shape, form: Form) -> TensorSpec:
     sizes = _sizes(shape, output.dims, form)
     ones = not sizes and shape.grad == "one"
-    return TensorSpec(f"d{output.name}", shape.dtype, sizes, layout=_layout(output, form), ones=ones)
+    return TensorSpec(f"d{output.name}", output.dtype or shape.dtype, sizes, layout=_layout(output, form), ones=ones)
 
 
 def complete(recipe: Recipe, shape: Shape, constants: Constants) -> Constants:
@@ -139,7 +139,7 @@ def minimum_bytes(recipe: Recipe, shape: Shape) -> int:
     """Bytes that any implementation moves; forward and backward are two passes, as the output has to exist in
     between."""
     specs = {o.name: _operand(o, shape) for o in recipe.operands}
-    specs |= {out.name: TensorSpec(out.name, shape.dtype, _sizes(shape, out.dims)) for out in recipe.outputs}
+    specs |= {o.name: TensorSpec(o.name, o.dtype or shape.dtype, _sizes(shape, o.dims)) for o in recipe.outputs}
     specs |= {f"d{name}": spec for name, spec in specs.items()}
     names: tuple[str, ...] = ()
     if shape.direction in ("forward", "full"):

@@ -12,10 +12,21 @@ from bot.worker.contract import Layout
 
 Plain = None | bool | int | float | str | tuple[int, ...]
 Constants = dict[str, Plain]
-Fill = Literal["signal", "weight", "projection", "probability", "log_probability", "labels", "halves"]
+Fill = Literal[
+    "signal",
+    "weight",
+    "projection",
+    "probability",
+    "log_probability",
+    "labels",
+    "halves",
+    "turned_projection",
+    "routing",
+]
 """Numbers of any size; about 1; a matrix that leaves the size of what it is multiplied with as it is; rows that are
 distributions, or the logarithms of such; classes, some of them ignored where the op has an `ignore_index`; the cosines
-or sines of a rotation, whose two halves are the same."""
+or sines of a rotation, whose two halves are the same; such a matrix with a row for each number that goes in;
+classes, in each row no two alike."""
 
 
 def parts(dim: str) -> tuple[tuple[str, ...], ...]:
@@ -74,6 +85,8 @@ class Output:
     dims: tuple[str, ...]
     layout: Layout = "dense"
     """How its gradient arrives."""
+    dtype: str = ""
+    """Of its own, where it is not the case's."""
 
 
 Mode = Callable[[random.Random], Constants]
@@ -107,6 +120,8 @@ class Recipe:
     """The dimension of which a kernel that takes a row a program starts one each."""
     cols: str = "cols"
     """The dimension that such a program walks."""
+    powers: tuple[str, ...] = ()
+    """Sizes of which the op can do with powers of two alone."""
     compares: bool = False
     """Whether the op compares its inputs with each other: where two are equal the last bit of an input decides, so the
     rounding that the judge allows for begins after them."""

@@ -15,6 +15,7 @@ from bot.judge.plan import Probe
 from bot.judge.recipe import Constants, Fill, Recipe
 from bot.judge.tolerance import CROWD_FOR_LEAN, FLOAT32_ULP, LEAN_ULPS, ROWS_FOR_RMS, errors
 from bot.worker.contract import Call, Shape, TensorSpec
+from bot.worker.contract.routing import routed
 
 TIMES, ULPS = 8.0, 8.0
 """A timed slot may err by this many times v0's largest error there, plus so many units in the last place: enough to see
@@ -29,6 +30,9 @@ that the rule of the checks holds (see tolerance.py). An activation that is near
 def _values(what: Fill, spec: TensorSpec, rng: torch.Generator) -> torch.Tensor:
     if what == "labels":
         return torch.randint(0, max(1, spec.below), spec.shape, generator=rng, device="cuda")
+    if what == "routing":
+        chosen = torch.tensor(routed(*spec.shape, spec.below), device="cuda", dtype=DTYPES[spec.dtype])
+        return chosen[torch.randperm(spec.shape[0], generator=rng, device="cuda")]
     values = torch.randn(spec.shape, generator=rng, device="cuda", dtype=torch.float32)
     if what == "weight":
         values = 1 + 0.3 * values

@@ -51,6 +51,8 @@ def _judged(name: str) -> str:
 
 
 UNJUDGED = "unjudged"
+SUCH = "rms_norm, softmax or swiglu"
+"""All of them would be more than a comment holds."""
 OperatorName = Annotated[str, AfterValidator(_judged)]
 
 
@@ -148,7 +150,8 @@ def _explain(error: ValidationError) -> UserError:
     if first["type"] == "missing":
         return _lacks(place[:-1], errors)
     if first["type"] == UNJUDGED:
-        return _bad(first["msg"], f"name the section after one of: {', '.join(sorted(SIZES))}; docs/kernels.md")
+        those = f"the {len(SIZES)} kernels that have a recipe, such as {SUCH}"
+        return _bad(first["msg"], f"name the section after one of {those}; docs/kernels.md lists them all")
     if first["type"] == "string_pattern_mismatch" and (words := ALLOWED.get(first["ctx"]["pattern"])):
         return _bad(f"`{_shown(place)}` takes {words}", "correct the value")
     reason = first["msg"].removeprefix("Value error, ")

@@ -24,14 +24,21 @@ OP = re.compile(r"src/([A-Za-z_]\w*)/ops/([a-z][a-z0-9_]*)\.py", re.ASCII)
 KERNEL = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
 
 
-OPS = {"swiglu": "LigerSiLUMulFunction"}
+OPS = {
+    "mhc_coeffs": "LigerMHCCoeffsFunction",
+    "mhc_post_res": "LigerMHCPostResFunction",
+    "mhc_pre": "LigerMHCPreFunction",
+    "swiglu": "LigerSiLUMulFunction",
+}
 """The autograd function that is optimised, where the file of the op holds several in liger-kernel 0.8.5."""
 
+FILES = dict.fromkeys(("mhc_coeffs", "mhc_post_res", "mhc_pre"), "mhc")
+"""Where op, test and benchmark of a kernel stand, if not in files of its own name."""
+
 NO_RECIPE = {
-    "fused_moe": "there is no recipe for it yet: which rows an expert gets depends on an index that must not repeat",
-    "mhc": "there is no recipe for it yet: its file holds three ops that pass results to one another",
-    "mlp": "there is no recipe for it yet: its kernels need tensor descriptors, which were never tried interpreted",
-    "tiled_mlp": "there can be no recipe for it: it takes a function and a module, and launches no kernel of its own",
+    "mhc": "its file holds three ops, each of which is a kernel here: mhc_coeffs, mhc_post_res and mhc_pre",
+    "mlp": "its kernels take tensor descriptors, which no recording of a pass holds, so it cannot be timed",
+    "tiled_mlp": "it launches no kernel of its own: it takes a function and a module, whose kernels are others",
     "vocab_parallel_cross_entropy": "it needs several GPUs: a vocabulary is spread over the ranks of a process group, "
     "and one campaign has one GPU",
 }
@@ -39,12 +46,16 @@ NO_RECIPE = {
 PLAIN = "there is no recipe for it yet: what it computes, on which inputs and how exactly is known to nobody here"
 
 
+def stem(kernel: str) -> str:
+    return FILES.get(kernel, kernel)
+
+
 def test_path(kernel: str) -> str:
-    return f"test/transformers/test_{kernel}.py"
+    return f"test/transformers/test_{stem(kernel)}.py"
 
 
 def benchmark_path(kernel: str) -> str:
-    return f"benchmark/scripts/benchmark_{kernel}.py"
+    return f"benchmark/scripts/benchmark_{stem(kernel)}.py"
 
 
 LIGER = "liger_kernel"
@@ -62,10 +73,10 @@ def find_package(tree: TreeReader) -> str | None:
     return min(found, key=lambda name: (-found[name], name)) if found else None
 
 
-def _launches(text: str, module: str) -> bool:
+def _launches(text: str | None, module: str) -> bool:
     """Whether a source launches, as `kernel[grid](...)`, a name that it imports from the module."""
     try:
-        code = ast.parse(text)
+        code = ast.parse(text or "")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     imports = (node for node in ast.walk(code) if isinstance(node, ast.ImportFrom) and node.module == module)
@@ -85,7 +96,7 @@ class LigerTarget:
 
     def _needed(self, kernel: str) -> tuple[str, ...]:
         """The op, its benchmark, its test."""
-        return f"{self._ops}/{kernel}.py", benchmark_path(kernel), test_path(kernel)
+        return f"{self._ops}/{stem(kernel)}.py", benchmark_path(kernel), test_path(kernel)
 
     def missing(self, kernel: str) -> tuple[str, ...]:
         if not KERNEL.fullmatch(kernel):
@@ -113,11 +124,18 @@ class LigerTarget:
         return kernel
 
     def files(self, kernel: str) -> tuple[str, ...]:
-        """The op, and the backend that launches its kernel: in liger-kernel 0.8.5 jsd is two files."""
-        op = f"{self._ops}/{self._known(kernel)}.py"
-        backend = f"{self._ops}/backends/_triton/{kernel}.py"
-        text = read_text(self._tree, backend)
-        return (op, backend) if text is not None and _launches(text, f"{self._module}.{kernel}") else (op,)
+        """The op, and what else is its own: the backend that launches its kernel, or the file of the kernels that it
+        launches. In liger-kernel 0.8.5 jsd and fused_moe are two files."""
+        name = stem(self._known(kernel))
+        op, backend, kernels = (
+            f"{self._ops}/{path}.py" for path in (name, f"backends/_triton/{name}", f"{name}_kernels")
+        )
+        found = [op]
+        if _launches(read_text(self._tree, backend), f"{self._module}.{name}"):
+            found.append(backend)
+        if self._tree.exists(kernels) and _launches(read_text(self._tree, op), f"{self._module}.{name}_kernels"):
+            found.append(kernels)
+        return tuple(found)
 
     def site(self, kernel: str, *, with_gpu: bool = False) -> KernelSite:
         files = self.files(kernel)
@@ -127,7 +145,7 @@ class LigerTarget:
             kernel=kernel,
             preset=self.preset,
             source_root=ROOT,
-            module=f"{self._module}.{kernel}",
+            module=f"{self._module}.{stem(kernel)}",
             op=OPS.get(kernel, ""),
             files=files,
             test_file=test,

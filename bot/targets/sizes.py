@@ -232,6 +232,43 @@ SIZES: dict[str, Sizes] = {
         wide=(1, 1, 16),
         wide_half=(1, 1, 13),
     ),
+    # Qwen3-30B-A3B with an eighth to a half of its experts, with many tokens each and with few. In its widths alone, as
+    # the stock kernels tune themselves for each pair of widths, 240 configurations at a time. They take 64 tokens of an
+    # expert and 64 columns or more a program, and sort 1024 indices at once.
+    "fused_moe": Sizes(
+        scored=((4096, 8, 4, 2048, 768), (1024, 8, 8, 2048, 768), (8192, 8, 2, 2048, 768)),
+        names=("tokens", "each", "spread", "cols", "inner"),
+        shown=((1, 1, 1, 16, 8), (3, 2, 2, 20, 15), (4, 1, 3, 32, 16), (5, 3, 2, 2, 3)),
+        hidden=((1, 1, 2, 1, 1), (7, 2, 3, 65, 33), (2, 3, 1, 31, 130)),
+        quick=((3, 2, 2, 20, 15), (4, 1, 3, 32, 16)),
+        half=(8, 2, 2, 33, 16),
+        wide=(1, 2, 2, 130, 40),
+        wide_half=(2, 2, 1, 70, 24),
+        tall=("backward", (140, 8, 2, 5, 4)),
+    ),
+    # Four streams, as in the library's own benchmark, and hidden sizes of Llama and Qwen models. The stock kernels take
+    # 32 rows a program; 66 of them show what the third adds. Programs of 64 or 128 columns add to one sum in any order,
+    # which nobody can tell of two of them: columns are 64 at most or three programs' worth, lest a right kernel of
+    # smaller blocks be refused for an order that shows. The steps of coefficients along a row are unrolled, which four
+    # times 4096 columns would compile for a minute.
+    **{
+        kernel: Sizes(
+            scored=((4, 1024, 4, 2048), (2, 4096, 4, 1024), last),
+            names=("batch", "length", "streams", "cols"),
+            shown=((1, 1, 4, 32), (3, 1, 2, 50), (1, 4, 4, 64), (1, 2, 1, 1), (4, 4, 2, 24), (1, 3, 4, 300)),
+            hidden=((1, 1, 1, 1), (1, 5, 4, 17), (7, 1, 2, 63), (2, 1, 8, 257)),
+            quick=((3, 1, 2, 50), (1, 4, 4, 64)),
+            half=(2, 4, 4, 33),
+            wide=(1, 1, 4, 1300),
+            wide_half=(1, 2, 4, 513),
+            tall=("backward", (2, 33, 1, 3)),
+        )
+        for kernel, last in (
+            ("mhc_coeffs", (1, 4096, 4, 1536)),
+            ("mhc_post_res", (1, 2048, 4, 4096)),
+            ("mhc_pre", (1, 2048, 4, 4096)),
+        )
+    },
     "fused_neighborhood_attention": Sizes(
         scored=((2, 8, 1024, 64), (1, 16, 2048, 128), (8, 4, 256, 32)),
         names=("batch", "heads", "length", "head"),

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from bot.worker.contract import Call, TensorSpec, offsets
+from bot.worker.contract.routing import routed
 from bot.worker.fences import Fences
 from bot.worker.passes import DTYPES, GAP, Materials
 
@@ -30,6 +31,8 @@ def _other_way_round(spec: TensorSpec) -> tuple[int, int]:
 
 def _strides(spec: TensorSpec) -> tuple[int, ...]:
     """Of the tensor as callers hand it over: dense, with a gap after each row or batch, or transposed."""
+    if not spec.shape:  # the gradient of a loss
+        return ()
     shape = list(spec.shape)
     if spec.layout == "sliced" and len(shape) > 2:
         shape[-2] += 1
@@ -64,6 +67,9 @@ def from_blob(call: Call, blob: bytes, fences: Fences) -> Materials:
 def _drawn(spec: TensorSpec, kind: str) -> torch.Tensor:
     if kind == "labels":
         return torch.randint(0, max(1, spec.below), spec.shape, device=DEVICE, dtype=torch.int64)
+    if kind == "routing":
+        chosen = torch.tensor(routed(*spec.shape, spec.below), device=DEVICE, dtype=DTYPES[spec.dtype])
+        return chosen[torch.randperm(spec.shape[0], device=DEVICE)]
     if spec.ones:
         return torch.ones(spec.shape, device=DEVICE, dtype=DTYPES[spec.dtype])
     values = torch.randn(spec.shape, device=DEVICE, dtype=torch.float32)
@@ -71,6 +77,8 @@ def _drawn(spec: TensorSpec, kind: str) -> torch.Tensor:
         values = 1 + 0.3 * values
     elif kind == "projection":
         values = values / max(1, spec.shape[-1]) ** 0.5
+    elif kind == "turned_projection":
+        values = values / max(1, spec.shape[-2]) ** 0.5
     elif kind == "probability":
         values = values.softmax(dim=-1)
     elif kind == "log_probability":

@@ -14,7 +14,7 @@ import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter
 
-from bot.worker import libdevice, quick_types
+from bot.worker import libdevice, quick_folds, quick_types
 from bot.worker.footprint import Launch, OutOfBounds, open_books
 
 
@@ -167,6 +167,7 @@ def install() -> Books:
     books = Books()
     libdevice.install()
     quick_types.install()
+    quick_folds.install()
     interpreter._implicit_cvt = _scalars(interpreter._implicit_cvt)
     interpreter._patch_lang_tensor = _indexable(interpreter._patch_lang_tensor)
     interpreter._patch_lang = _patched_once(books, interpreter._patch_lang)

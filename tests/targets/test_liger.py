@@ -8,7 +8,7 @@ import pytest
 from bot.errors import UserError
 from bot.model.reasons import ReasonCode
 from bot.targets.contract import read_config
-from bot.targets.liger import NO_RECIPE, LigerTarget, open_target
+from bot.targets.liger import FILES, NO_RECIPE, OPS, LigerTarget, open_target
 from bot.targets.sizes import SIZES
 from bot.targets.tree import DirectoryTree
 from tests.targets.shelf import MAKEFILE, kernel_files, lay_out
@@ -34,7 +34,7 @@ def target(root: Path, files: dict[str, str]) -> LigerTarget:
 
 
 def test_kernels_have_an_op_a_test_a_benchmark_and_a_recipe(tmp_path: Path) -> None:
-    files = {**TWO, **kernel_files("mhc"), "src/pkg/ops/geglu.py": "", "src/pkg/ops/utils.py": ""}
+    files = {**TWO, **kernel_files("mlp"), "src/pkg/ops/geglu.py": "", "src/pkg/ops/utils.py": ""}
     assert target(tmp_path, files).kernels() == ("rms_norm", "softmax")
 
 
@@ -68,7 +68,7 @@ def test_an_unknown_kernel_is_answered_with_the_nearest(tmp_path: Path) -> None:
 def test_a_kernel_without_a_recipe_cannot_be_judged(tmp_path: Path) -> None:
     found = target(tmp_path, {**TWO, **kernel_files("mhc"), **kernel_files("newest")})
     assert found.missing("mhc") == ()
-    for kernel, why in (("mhc", "three ops"), ("newest", "no recipe for it yet")):
+    for kernel, why in (("mhc", "mhc_coeffs, mhc_post_res and mhc_pre"), ("newest", "no recipe for it yet")):
         for act in (found.site, found.suite, found.files):
             error = refused(ReasonCode.UNKNOWN_KERNEL, lambda act=act, kernel=kernel: act(kernel))
             assert kernel in str(error) and why in str(error)
@@ -89,6 +89,29 @@ def test_every_reason_is_of_a_kernel_without_a_recipe() -> None:
 def test_of_several_functions_in_a_file_the_one_that_is_meant_is_named(tmp_path: Path) -> None:
     found = target(tmp_path, {**TWO, **kernel_files("swiglu")})
     assert found.site("swiglu").op == "LigerSiLUMulFunction" and found.site("softmax").op == ""
+
+
+def test_several_kernels_may_stand_in_the_files_of_another_name(tmp_path: Path) -> None:
+    found = target(tmp_path, {**TWO, **kernel_files("mhc")})
+    assert found.kernels() == ("mhc_coeffs", "mhc_post_res", "mhc_pre", "rms_norm", "softmax")
+    site = found.site("mhc_pre")
+    assert site.kernel == "mhc_pre" and site.op == "LigerMHCPreFunction" and site.module == "pkg.ops.mhc"
+    assert site.files == ("src/pkg/ops/mhc.py",)
+    assert (site.test_file, site.benchmark_file) == (
+        "test/transformers/test_mhc.py",
+        "benchmark/scripts/benchmark_mhc.py",
+    )
+    assert {found.site(kernel).op for kernel in FILES} == {OPS[kernel] for kernel in FILES}
+
+
+def test_the_kernels_that_an_op_launches_from_a_file_of_their_own_belong_to_it(tmp_path: Path) -> None:
+    op, own = "src/pkg/ops/fused_moe.py", "src/pkg/ops/fused_moe_kernels.py"
+    launches = "from pkg.ops.fused_moe_kernels import _up\ndef run(x):\n    _up[(1,)](x)\n"
+    both = {**TWO, **kernel_files("fused_moe"), op: launches, own: ""}
+    assert target(tmp_path / "both", both).files("fused_moe") == (op, own)
+    assert target(tmp_path / "unused", {**both, op: "def run(x): ...\n"}).files("fused_moe") == (op,)
+    gone = {path: text for path, text in both.items() if path != own}
+    assert target(tmp_path / "gone", gone).files("fused_moe") == (op,)
 
 
 @pytest.mark.parametrize(
