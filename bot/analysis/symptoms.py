@@ -28,6 +28,7 @@ COUNTERS: dict[str, tuple[str, ...]] = {
     "dram_read_bytes": ("dram__bytes_read.sum",),
     "dram_write_bytes": ("dram__bytes_write.sum",),
     "l2_bytes": ("lts__t_bytes.sum",),
+    "l2_sectors": ("lts__t_sectors_srcunit_tex.sum",),
     "l1_hits": ("l1tex__t_sector_hit_rate.pct",),
     "l2_hits": ("lts__t_sector_hit_rate.pct",),
     "achieved": (f"sm__warps_active.{PEAK}_active",),
@@ -52,7 +53,7 @@ COUNTERS: dict[str, tuple[str, ...]] = {
 }
 """What is read of a profile, each with the names it goes by."""
 ASKED = (
-    *("dram__bytes_read.sum", "dram__bytes_write.sum", "lts__t_bytes.sum"),
+    *("dram__bytes_read.sum", "dram__bytes_write.sum", "lts__t_bytes.sum", "lts__t_sectors_srcunit_tex.sum"),
     *("smsp__sass_inst_executed_op_local_ld.sum", "smsp__sass_inst_executed_op_local_st.sum"),
 )
 """Counters that a profiler's full set may lack."""

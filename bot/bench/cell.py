@@ -31,10 +31,11 @@ from bot.worker.contract import (
     render,
 )
 from bot.worker.contract.gpu import GpuAnswer, GpuRequest
+from bot.worker.contract.hosting import HostAnswer
 from bot.worker.contract.looking import LookAnswer, LookRequest
 
 INSIDE = "/cell"
-A = TypeVar("A", CheckAnswer, CompileAnswer, GpuAnswer, LookAnswer)
+A = TypeVar("A", CheckAnswer, CompileAnswer, GpuAnswer, HostAnswer, LookAnswer)
 KINDS = get_args(Fault.model_fields["kind"].annotation)
 
 

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bot.bench.gpu import Gpu
 from bot.bench.launcher import Ended, Limits, run_process
 from bot.bench.sandbox import Sandbox, find_sandbox, overlooking
 from bot.model.campaign import CommandRun
@@ -19,7 +20,10 @@ MEMORY_BYTES = 16 * 2**30
 PROCESSES = 256
 KEPT_OUTPUT = 6000
 KEPT_SUMMARY = 300
-KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "CUDA_VISIBLE_DEVICES")
+KEPT_ERRORS = 5
+WIDE = "400"
+"""Columns of the terminal a command believes it has: pytest cuts the reasons of its summary to them."""
+KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ")
 """What a command inherits. No token, no address of a service, no cache of anybody else."""
 
 
@@ -35,6 +39,7 @@ def _environment(home: Path, extra: Mapping[str, str]) -> dict[str, str]:
         "GIT_CONFIG_GLOBAL": "/dev/null",
         "GIT_TERMINAL_PROMPT": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
+        "COLUMNS": WIDE,
         **extra,
     }
 
@@ -54,6 +59,15 @@ def _summary(ended: Ended, deadline_s: float) -> str:
             return lines[-1][:KEPT_SUMMARY] if lines else "printed nothing"
 
 
+def _kept(output: str) -> str:
+    """The end of it, and before that the first errors where they came earlier: of a hundred failures the end holds
+    names alone."""
+    end = output[-KEPT_OUTPUT:]
+    errors = dict.fromkeys(line.strip() for line in output[: -len(end) or None].splitlines() if line.startswith("E  "))
+    first = [line[:KEPT_SUMMARY] for line in list(errors)[:KEPT_ERRORS]]
+    return "\n".join([*first, "...", end]) if first and len(output) > len(end) else end
+
+
 def run_command(
     argv: Sequence[str],
     cwd: Path,
@@ -61,16 +75,19 @@ def run_command(
     deadline_s: float,
     *,
     sandbox: Sandbox | None = None,
-    devices: tuple[Path, ...] = (),
+    gpu: Gpu | None = None,
 ) -> CommandRun:
-    """To its end or to its deadline. `env` and these devices are all it gets beside a private home; it may write below
-    `cwd` alone."""
+    """To its end or to its deadline. `env` and this GPU are all it gets beside a private home; it may write below `cwd`
+    alone."""
     home = Path(tempfile.mkdtemp(prefix="kernelwright-home-"))
     try:
-        variables = _environment(home, env)
+        # By its own name: there is no other GPU in there that a number could count.
+        variables = _environment(home, {**env, **gpu.environment} if gpu is not None else env)
         fence = sandbox or find_sandbox()
         folder = Path(cwd).absolute()
-        confined = overlooking(fence, list(argv), (folder, home), variables, folder, devices)
+        confined = overlooking(
+            fence, list(argv), (folder, home), variables, folder, gpu.nodes if gpu is not None else ()
+        )
         limits = Limits(deadline_s, MEMORY_BYTES, PROCESSES, OUTPUT_BYTES)
         try:
             ended = run_process(confined, environment=variables, directory=Path(cwd), limits=limits)
@@ -84,5 +101,5 @@ def run_command(
         exit_code=ended.code,
         seconds=round(ended.seconds, 3),
         summary=_summary(ended, deadline_s),
-        output=ended.output[-KEPT_OUTPUT:],
+        output=_kept(ended.output),
     )

@@ -6,15 +6,16 @@ compiled, for how long, and whether what was compiled is the variant.
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bot.bench.overlay import below, digest_of
 from bot.model.measurement import Fault, Launch, Passport, Resources, Setting, Survey
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile
-from bot.worker.contract import Binary, Call, Caught, CompileAnswer, CompileRequest, Override, Subject
+from bot.worker.contract import Binary, Call, Caught, CompileAnswer, CompileRequest, Override, Refusal, Stamp, Subject
 
 PASSPORTS = ("sm_80", "sm_90", "sm_100", "gfx942")
 """Of each variant."""
@@ -128,6 +129,14 @@ def passports_of(answer: CompileAnswer) -> tuple[Passport, ...]:
         kernels = tuple((s.kernel, resources_of(s.binary, arch)) for s in stamps if s.binary is not None)
         found.append(Passport(arch=arch, ok=not errors, kernels=kernels, error=errors[0] if errors else ""))
     return tuple(found)
+
+
+def without_passports(answer: CompileAnswer, arches: Sequence[str], why: str) -> CompileAnswer:
+    """One that was made without them, saying why of each."""
+    kernels = dict.fromkeys(launch.kernel for case in answer.cases for launch in case.launches)
+    refusal = Refusal("compile_timeout", f"all passports together: {why}")
+    stamps = tuple(Stamp(arch, kernel, refusal=refusal) for arch in arches for kernel in kernels)
+    return dataclasses.replace(answer, stamps=stamps)
 
 
 def surveys_of(answer: CompileAnswer, settings: tuple[Setting, ...], books: Ledger) -> tuple[Survey, ...]:

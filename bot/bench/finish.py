@@ -5,9 +5,11 @@ Where policy lets the target branch judge, its copies of the tests and of what s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from bot.bench.commands import run_command
+from bot.bench.gpu import Gpu
 from bot.errors import GitError
 from bot.git.repo import Repo
 from bot.model.campaign import CommandRun, Finalization
@@ -28,11 +30,11 @@ def _run(
     tree: Path,
     environment: dict[str, str],
     deadline: float,
-    devices: tuple[Path, ...] = (),
+    gpu: Gpu | None = None,
     **words: str,
 ) -> CommandRun:
     """The run as the target describes the command: where this machine keeps its Python is nobody's business."""
-    run = run_command(_argv(command, **words), tree, environment, deadline, devices=devices)
+    run = run_command(_argv(command, **words), tree, environment, deadline, gpu=gpu)
     return run.model_copy(update={"argv": _argv(command, **{**words, "python": "python"})})
 
 
@@ -83,15 +85,18 @@ def _style(tree: Path, site: KernelSite, files: tuple[SourceFile, ...], python: 
     return (first, *mends, _run(site.style_command, tree, environment, STYLE_DEADLINE, python=python))
 
 
-def _tests(tree: Path, site: KernelSite, python: str, devices: tuple[Path, ...]) -> tuple[CommandRun, ...]:
-    runs = []
+def _test(tree: Path, site: KernelSite, test: str, python: str, gpu: Gpu | None) -> CommandRun:
+    return _run(site.test_command, tree, dict(site.environment), TEST_DEADLINE, gpu, python=python, test=test)
+
+
+def _tests(tree: Path, site: KernelSite, python: str, gpu: Gpu | None) -> Iterator[tuple[str, CommandRun]]:
+    """Each test file with how it went, to the first that fails."""
     there = (test for test in site.dependent_tests if (tree / test).is_file())
     for test in (site.test_file, *there):
-        environment = dict(site.environment)
-        runs.append(_run(site.test_command, tree, environment, TEST_DEADLINE, devices, python=python, test=test))
-        if not runs[-1].passed:
-            break
-    return tuple(runs)
+        run = _test(tree, site, test, python, gpu)
+        yield test, run
+        if not run.passed:
+            return
 
 
 def finish(
@@ -105,9 +110,10 @@ def finish(
     scratch: Path,
     judging: tuple[RepoPath, ...] = (),
     judged_by: CommitSha | None = None,
-    devices: tuple[Path, ...] = (),
+    gpu: Gpu | None = None,
 ) -> Finalization:
-    """Style first, for it may reformat the text; then every test on the text that would be committed.
+    """Style first, for it may reformat the text; then every test on the text that would be committed. One that fails
+    runs once more on the untouched kernel.
 
     The tests get a worktree of their own: whatever else the style check rewrote is not in it. They alone see the GPU,
     where there is one.
@@ -121,5 +127,12 @@ def finish(
     with repo.worktree(head, scratch / "tests") as tree:
         _judge(tree, repo, judging, judged_by)
         _write(tree, finished)
-        tests = _tests(tree, site, python, devices)
-    return Finalization(variant=number, tests=tests, style=style, files=finished)
+        tests = tuple(_tests(tree, site, python, gpu))
+    untouched = None
+    failed = next((test for test, run in tests if not run.passed), None)
+    if failed is not None:
+        with repo.worktree(head, scratch / "untouched") as tree:
+            _judge(tree, repo, judging, judged_by)
+            untouched = _test(tree, site, failed, python, gpu)
+    runs = tuple(run for _, run in tests)
+    return Finalization(variant=number, tests=runs, style=style, files=finished, untouched=untouched)

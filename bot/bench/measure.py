@@ -29,7 +29,7 @@ from bot.bench.nursery import nursery_of
 from bot.bench.race import Entry, Result
 from bot.bench.sandbox import Sandbox, find_sandbox
 from bot.bench.suitcase import pack
-from bot.bench.traffic import Shares, traffic_factor
+from bot.bench.traffic import Shares, moved_of, traffic_factor
 from bot.errors import OperatorError
 from bot.model.hardware import Learned
 from bot.model.measurement import (
@@ -44,6 +44,7 @@ from bot.model.measurement import (
     Suite,
     Survey,
 )
+from bot.model.profiling import Moved
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, sources_digest
 from bot.worker.contract import ARCHES, CompileAnswer, ContractError, Plan, PlanRequest, PrepareRequest, Shape, clip
@@ -96,6 +97,8 @@ class StaticBench:
         """What is known of the GPU beside the registry."""
         self.passports: tuple[str, ...] = compile_pool.PASSPORTS
         """The architectures that a measurement is compiled for besides, when passports are asked for."""
+        self.moved: tuple[Moved, ...] = ()
+        """The traffic count of the untouched files, launch by launch, once they were measured."""
         self._base = overlay.base_files(tree, site)
         inputs = cells.scratch / "inputs"
         inputs.mkdir()
@@ -158,9 +161,19 @@ class StaticBench:
     def _compile(
         self, laid: Laid, *, passports: bool = False, settings: tuple[Setting, ...] = ()
     ) -> CompileAnswer | Fault:
-        folder = laid.folder / "compile-request"
+        """A kernel that spills takes some compilers minutes: it may still compile for the chip that was asked for."""
+        answer = self._compile_once(laid, "compile", passports=passports, settings=settings)
+        if not passports or not isinstance(answer, Fault) or answer.kind != "run_timeout":
+            return answer
+        here = self._compile_once(laid, "compile-here")
+        return here if isinstance(here, Fault) else compile_pool.without_passports(here, self.passports, answer.detail)
+
+    def _compile_once(
+        self, laid: Laid, name: str, *, passports: bool = False, settings: tuple[Setting, ...] = ()
+    ) -> CompileAnswer | Fault:
+        folder = laid.folder / f"{name}-request"
         folder.mkdir()
-        where = places(self._cells, f"{laid.name}/compile", laid.source, folder)
+        where = places(self._cells, f"{laid.name}/{name}", laid.source, folder)
         request = compile_pool.request(
             overlay.subject(self._site, laid.files, self._cells.sandbox.path_of(where.source)),
             self._arch,
@@ -226,6 +239,8 @@ class StaticBench:
             shutil.rmtree(laid.folder, ignore_errors=True)
         books = self._books(files)
         cases, stamps, fault = self._facts(compiled, books, checked.shares)
+        if sources_digest(files) == sources_digest(self._base) and not isinstance(compiled, Fault):
+            self.moved = tuple(moved for case in compiled.cases for moved in moved_of(case, checked.shares))
         return Measurement(
             runner=self.runner,
             source=sources_digest(files),

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import shutil
 import statistics
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from bot.analysis import racing
-from bot.bench import race
+from bot.bench import host, race, sanitizer
 from bot.bench.bailiff import Objection
 from bot.bench.cell import Cells
 from bot.bench.checks import Checked, Checker, Laid
 from bot.bench.gpu import Gpu, the_gpu
+from bot.bench.lanes import lane_bytes, lanes_for
 from bot.bench.launcher import Limits
 from bot.bench.looking import Found, Scene, look
 from bot.bench.measure import Deadlines, StaticBench, make_cells
@@ -34,6 +35,7 @@ from bot.model.measurement import (
     Paired,
     Reading,
     Runner,
+    Sanitized,
     Suite,
     Timing,
 )
@@ -55,11 +57,6 @@ from bot.worker.contract.timing import (
     StartRequest,
 )
 
-SHORT_US, GRAPH_US = 75.0, 150.0
-"""A pass shorter than this is put several times into one graph, until the graph takes about so long. Played alone,
-passes of 22 us that nobody had changed came out up to 0.5 % apart on an H200; several in one graph within 0.1 %."""
-MOST_LANES = 64
-
 
 @dataclasses.dataclass(frozen=True)
 class Effort:
@@ -79,10 +76,6 @@ class Wrong(Exception):
     def __init__(self, case: str, why: str) -> None:
         super().__init__(why)
         self.case = case
-
-
-def lanes_for(pilot_us: float) -> int:
-    return 1 if pilot_us >= SHORT_US else min(MOST_LANES, math.ceil(GRAPH_US / max(pilot_us, 1.0)))
 
 
 def _timing(times: Sequence[float]) -> Timing:
@@ -123,6 +116,7 @@ class MeasuredBench(StaticBench):
         self._turn = threading.Lock()
         """One variant at a time has the clock."""
         super().__init__(tree, site, suite, cells.gpu.arch, cells, deadlines, seed)
+        self._bytes = {case.call.case: lane_bytes(case.call) for case in self._plan.cases}
         self.gpu_ms = 0.0
         """GPU time spent on timing so far."""
 
@@ -170,10 +164,11 @@ class MeasuredBench(StaticBench):
             checked, compiled = self._run(files, checked, passports=passports)
         books = self._books(files)
         cases, stamps, fault = self._facts(compiled, books, checked.shares)
-        rows, fault = checked.rows, checked.fault or fault
+        rows, fault, looked = checked.rows, checked.fault or fault, None
         if fault is None and self._all_right(rows):
             with self._turn:
                 cases, rows, fault = self._timed(files, cases, rows)
+                looked = self.sanitized(files) if fault is None and sanitizer.is_finalist(cases) else None
         return Measurement(
             runner=self.runner,
             source=sources_digest(files),
@@ -181,6 +176,7 @@ class MeasuredBench(StaticBench):
             cases=cases,
             passports=stamps,
             fault=fault,
+            sanitized=looked,
             seconds=round(time.monotonic() - started, 3),
         )
 
@@ -212,7 +208,7 @@ class MeasuredBench(StaticBench):
             if digest == base:
                 return tuple(self._of_v0(case, stock[case.case]) for case in cases), rows, None
             self._clock_v0(cases, stock)
-            return self._of_variant(cases, mine, stock), rows, None
+            return self._with_host(files, self._of_variant(cases, mine, stock)), rows, None
         except Wrong as error:
             row = CheckResult(case=error.case, passed=False, detail=f"a timed slot went wrong: {error}")
             return cases, (*(r for r in rows if r.case != error.case), row), None
@@ -222,14 +218,28 @@ class MeasuredBench(StaticBench):
             if digest != base:
                 self._takes.forget(digest)
 
+    def _with_host(self, files: tuple[SourceFile, ...], cases: tuple[CaseResult, ...]) -> tuple[CaseResult, ...]:
+        """And what its wrapper costs, where fresh processes read the rest."""
+        if not any(case.paired is not None and case.paired.confirm for case in cases):
+            return cases
+        stock, memory = self._lay(self._base), self._deadlines.gpu_memory_bytes
+        return host.told_of(cases, host.Stage(self._cells, self._site, stock, self._lay(files), self._plan, memory))
+
     def look(self, files: tuple[SourceFile, ...], kernels: Sequence[str]) -> Found:
         """What profilers see of these files: never a time that is published."""
-        laid = self._lay(files)
-        scene = Scene(
-            self._cells, self._site, files, laid.folder, laid.source, self._plan, self._deadlines.gpu_memory_bytes
-        )
-        try:
+        with self._scene(files) as scene:
             return look(scene, kernels)
+
+    def sanitized(self, files: tuple[SourceFile, ...]) -> Sanitized:
+        """What these files do to memory that is not theirs, and v0 does not."""
+        with self._scene(files) as mine, self._scene(self._base) as stock:
+            return sanitizer.sanitized(mine, stock)
+
+    @contextmanager
+    def _scene(self, files: tuple[SourceFile, ...]) -> Iterator[Scene]:
+        laid, memory = self._lay(files), self._deadlines.gpu_memory_bytes
+        try:
+            yield Scene(self._cells, self._site, files, laid.folder, laid.source, self._plan, memory)
         finally:
             shutil.rmtree(laid.folder, ignore_errors=True)
 
@@ -248,7 +258,7 @@ class MeasuredBench(StaticBench):
         def begin(case: str, takes: Sequence[Take], fresh: bool) -> None:
             if case not in self._lanes:
                 opened = self._open(case, (stock[case],), stock[case], fresh=fresh)
-                self._lanes[case], fresh = lanes_for(opened.pilot_us), False
+                self._lanes[case], fresh = lanes_for(opened.pilot_us, self._bytes[case]), False
             self._open(case, takes, stock[case], fresh=fresh)
 
         def read(case: str, place: int) -> tuple[Block, ...]:
@@ -282,7 +292,7 @@ class MeasuredBench(StaticBench):
     def _of_v0(self, case: CaseResult, stock: Take) -> CaseResult:
         """v0 against itself: its own time, what its clock is worth, and the roof it is under."""
         opened = self._open(case.case, (stock,), stock, fresh=case.case == self._plan.cases[0].call.case)
-        self._lanes[case.case] = lanes_for(opened.pilot_us)
+        self._lanes[case.case] = lanes_for(opened.pilot_us, self._bytes[case.case])
         if self._lanes[case.case] > 1:
             self._open(case.case, (stock,), stock, fresh=False)
         told = self._read(case.case, 0, self._effort.blocks)

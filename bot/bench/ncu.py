@@ -46,12 +46,20 @@ def version_in(text: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
+def is_whole(path: Path) -> bool:
+    """Whether what it starts lies beside it."""
+    return (path.resolve().parent / "target").is_dir()
+
+
 def _candidates() -> Iterable[Path]:
+    """What stands on the PATH first, but for CUDA's `ncu`: a script that looks for the program where a sandbox does not
+    show it."""
     found = shutil.which("ncu")
-    if found:
-        yield Path(found)
+    named = [Path(found)] if found else []
+    yield from (path for path in named if is_whole(path))
     for pattern in PLACES:
         yield from sorted(Path("/").glob(pattern.lstrip("/")), reverse=True)
+    yield from named
 
 
 def find_tool() -> Tool | None:
@@ -93,11 +101,16 @@ def unfit(tool: Tool | None, gpu: Gpu, sliced: bool) -> Counters | None:
 
 
 def arguments(tool: Tool, log: str, kernels: Iterable[str], *, extra: bool) -> tuple[str, ...]:
-    """What comes before the program. The clocks stay as they are, and only these kernels between the marks count."""
+    """What comes before the program. The clocks stay as they are, and only these kernels between the marks count.
+
+    The caches are emptied before each replay, as they are by other work where a kernel runs: what it reads of DRAM is
+    then all it has to read. What it writes is not waited for, so up to an L2 cache of it is missing in DRAM's bytes.
+    """
     names = sorted({name for name in kernels if _NAME.fullmatch(name)})
     return (
         str(tool.path),
-        *("--clock-control", "none", "--target-processes", "all", "--profile-from-start", "off"),
+        *("--clock-control", "none", "--cache-control", "all"),
+        *("--target-processes", "all", "--profile-from-start", "off"),
         *("--set", "full", *(("--metrics", ",".join(ASKED)) if extra else ())),
         *("--kernel-name-base", "function", "--kernel-name", f"regex:^({'|'.join(names)})$"),
         *("--launch-count", str(MOST_LAUNCHES), "--print-units", "base"),

@@ -17,8 +17,9 @@ from typing import Any, Protocol
 from bot.analysis.estimate import timed
 from bot.bench.checks import Checked
 from bot.bench.suite_files import Exhibit
+from bot.errors import OperatorError
 from bot.guardrails import judge, prescreen
-from bot.guardrails.correctness import correctness
+from bot.guardrails.correctness import correctness, no_yardstick
 from bot.guardrails.fault import fault
 from bot.guardrails.hearing import Hearing
 from bot.model.commands import Goal, Scope
@@ -98,7 +99,7 @@ class Court:
         self._site, self._suite, self._sources, self._bench = site, suite, sources, bench
         self._turn = threading.Lock()
         self._ahead: dict[str, Checked] = {}
-        self._checked = bench.check(sources)
+        self._checked = _fit(site.kernel, bench.check(sources))
 
     @cached_property
     def _baseline(self) -> Measurement:
@@ -180,6 +181,20 @@ class Court:
                     yield future.result()
             finally:
                 threads.shutdown(wait=True, cancel_futures=True)
+
+
+def _fit(kernel: str, checked: Checked) -> Checked:
+    """An untouched kernel that is no yardstick judges nobody: whoever is rejected then is rejected for its sake."""
+    if checked.fault is not None:
+        why = f"{checked.fault.kind}: {checked.fault.detail}"
+    else:
+        why = no_yardstick(checked.rows)
+    if not why:
+        return checked
+    raise OperatorError(
+        f"the untouched {kernel} cannot be held against itself here: {why}",
+        hint="its own error is the yardstick for every file; see that it runs on this machine",
+    )
 
 
 def _variant(exhibit: Exhibit, sources: tuple[SourceFile, ...]) -> Variant:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bot.worker.contract import Call, Caught, CaughtCase, CheckAnswer, Footprint
+from bot.model.profiling import Moved
+from bot.worker.contract import Call, Caught, CaughtCase, CheckAnswer, Footprint, Touched
 
 UNSEEN = 1.0
 """A region no small case showed is taken to be read or written once."""
@@ -20,12 +21,15 @@ class Shares:
 
     seen: dict[tuple[str, frozenset[str]], Footprint]
 
-    def of(self, caught: Caught) -> dict[str, float]:
+    def touched(self, caught: Caught) -> dict[str, Touched]:
         names = frozenset(name for name, _ in caught.regions)
         exact = self.seen.get((caught.kernel, names))
         if exact is None:
             exact = next((f for (kernel, _), f in self.seen.items() if kernel == caught.kernel), None)
-        return {touched.region: touched.read + touched.write for touched in exact.regions} if exact else {}
+        return {touched.region: touched for touched in exact.regions} if exact else {}
+
+    def of(self, caught: Caught) -> dict[str, float]:
+        return {name: touched.read + touched.write for name, touched in self.touched(caught).items()}
 
 
 def _elements(call: Call) -> int:
@@ -49,6 +53,23 @@ def moved_bytes(case: CaughtCase, shares: Shares) -> float:
         known = shares.of(caught)
         total += sum(known.get(name, UNSEEN) * nbytes for name, nbytes in caught.regions)
     return total
+
+
+def _moved(case: str, caught: Caught, touched: dict[str, Touched]) -> Moved:
+    unseen = Touched("", UNSEEN, 0.0)
+    parts = [(touched.get(name, unseen), nbytes) for name, nbytes in caught.regions]
+    return Moved(
+        case=case,
+        kernel=caught.kernel[:200],
+        read_bytes=sum(one.read * nbytes for one, nbytes in parts),
+        written_bytes=sum(one.write * nbytes for one, nbytes in parts),
+    )
+
+
+def moved_of(case: CaughtCase, shares: Shares) -> tuple[Moved, ...]:
+    """Launch by launch. None of a kernel that the interpreter never ran: on a GPU nobody watches its addresses."""
+    seen = ((caught, shares.touched(caught)) for caught in case.launches)
+    return tuple(_moved(case.case, caught, touched) for caught, touched in seen if touched)
 
 
 def traffic_factor(case: CaughtCase, minimum_bytes: int, shares: Shares) -> float:

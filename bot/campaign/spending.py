@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from bot.model.campaign import Campaign, Origin
+from bot.model.campaign import Campaign, CommandRun, Finalization, Origin
 from bot.model.facts import (
     Fact,
     Finalized,
@@ -44,6 +44,11 @@ def _between(start: str, end: str) -> float:
         return 0.0
 
 
+def _runs(done: Finalization) -> tuple[CommandRun, ...]:
+    """Every command of the target that was run for a winner."""
+    return (*done.tests, *done.style, *([done.untouched] if done.untouched is not None else []))
+
+
 def _told(fact: Fact) -> float:
     """What a fact says its own work took."""
     match fact:
@@ -54,7 +59,7 @@ def _told(fact: Fact) -> float:
         case NumbersRaced():
             return fact.race.seconds
         case Finalized():
-            return sum(run.seconds for run in (*fact.finalization.tests, *fact.finalization.style))
+            return sum(run.seconds for run in _runs(fact.finalization))
         case _:
             return 0.0
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +19,18 @@ from bot.bench.measure import Bench, StaticBench, open_static_bench
 from bot.cli.local import kernel_of
 from bot.cli.wiki import informed
 from bot.cli.wiki import option as wiki_option
-from bot.errors import OperatorError
+from bot.errors import OperatorError, UserError
 from bot.hardware.catalog import for_choice
 from bot.model.campaign import Profile
 from bot.model.commands import GpuChoice
-from bot.model.measurement import Fault, Suite
+from bot.model.measurement import Case, Fault, Suite
 from bot.model.reasons import ReasonCode
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile
 from bot.targets.contract import read_config
 from bot.targets.liger import open_target
 from bot.targets.tree import DirectoryTree, read_text
-from bot.zones.profiling import concluded, profiled
+from bot.zones.profiling import Counted, concluded, count_of, profiled, seen
 
 IMPOSSIBLE = 4
 """Exit code of a number that cannot be believed."""
@@ -43,6 +45,10 @@ class Asked:
     arch: str
     quick: bool = False
     wiki: Path | None = None
+    shapes: tuple[str, ...] = ()
+    """Sizes to look at instead of those that are scored, as a case's id spells them."""
+    timed: bool = True
+    """Whether the clock is asked where there is a GPU, and not its profilers alone."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +65,52 @@ ROOF = Depth()
 
 
 def asked(
-    kernel: str, root: Path, python: str, evidence: str, gpu: str, *, quick: bool = False, wiki: Path | None = None
+    kernel: str,
+    root: Path,
+    python: str,
+    evidence: str,
+    gpu: str,
+    *,
+    quick: bool = False,
+    wiki: Path | None = None,
+    shapes: tuple[str, ...] = (),
+    timed: bool = True,
 ) -> Asked:
     device, choice = gpu_of(EvidenceChoice(evidence)), GpuChoice(gpu)
     arch = device.arch if device is not None and choice is GpuChoice.AUTO else for_choice(choice).arch
-    return Asked(kernel, root, python, device, arch, quick, wiki)
+    return Asked(kernel, root, python, device, arch, quick, wiki, shapes, timed)
 
 
 Opened = tuple[KernelSite, Suite, tuple[SourceFile, ...]]
+
+
+def _sizes(shape: str, like: Case) -> tuple[tuple[str, int], ...]:
+    sizes = shape.split("x")
+    if len(sizes) != len(like.shape) or not all(size.isdecimal() and int(size) > 0 for size in sizes):
+        names = " x ".join(name for name, _ in like.shape)
+        usual = "x".join(str(size) for _, size in like.shape)
+        raise UserError(f"{shape} is no shape of this kernel", hint=f"its sizes are {names}, for example {usual}")
+    return tuple((name, int(size)) for (name, _), size in zip(like.shape, sizes, strict=True))
+
+
+def _extent(case: Case) -> int:
+    return prod(size for _, size in case.shape)
+
+
+def of_shapes(suite: Suite, full: Suite, shapes: Sequence[str]) -> Suite:
+    """The suite's passes over other sizes. To its checks comes the widest of the full one, for the sake of the traffic
+    count: of few rows, those whose label is to be ignored are too many, and of one there are none."""
+    first = [case for case in suite.cases if case.shape == suite.cases[0].shape]
+    found = [
+        case.model_copy(update={"id": f"{case.direction}-{shape}-{case.dtype}", "shape": _sizes(shape, case)})
+        for shape in dict.fromkeys(shapes)
+        for case in first
+        if case.grad == "drawn"
+    ]
+    shown = [check for check in full.checks if not check.hidden and check.dtype == "float32"]
+    wide = max(map(_extent, shown), default=0)
+    more = tuple(check for check in shown if _extent(check) == wide and check not in suite.checks)
+    return suite.model_copy(update={"cases": tuple(found), "checks": (*suite.checks, *more)}) if found else suite
 
 
 def _subject(wanted: Asked) -> Opened:
@@ -76,7 +120,8 @@ def _subject(wanted: Asked) -> Opened:
     name = kernel_of(target, wanted.kernel)
     site = target.site(name)
     sources = tuple(SourceFile(path=path, text=read_text(tree, path) or "") for path in site.files)
-    return site, target.suite(name, "quick" if wanted.quick else "full"), sources
+    full, suite = target.suite(name, "full"), target.suite(name, "quick" if wanted.quick or wanted.shapes else "full")
+    return site, of_shapes(suite, full, wanted.shapes), sources
 
 
 def _bench(open_bench: Callable[..., Bench], wanted: Asked, subject: Opened, scratch: Path, depth: Depth) -> Bench:
@@ -88,21 +133,47 @@ def _bench(open_bench: Callable[..., Bench], wanted: Asked, subject: Opened, scr
     return bench
 
 
-def _estimated(
-    wanted: Asked, subject: Opened, scratch: Path, depth: Depth, timed: Bench, why: Fault
-) -> Profile | Fault:
-    """On a GPU whose clock could not read the kernel, the rest of the evidence is still there."""
-    click.echo(f"it could not be timed ({why.kind}: {why.detail}); what follows is estimated", err=True)
+def _estimated(wanted: Asked, subject: Opened, scratch: Path, depth: Depth, watching: Bench) -> Profile | Fault:
+    """Where the clock was not asked or could not read the kernel: the rest of the evidence is still there."""
     bench = _bench(open_static_bench, wanted, subject, scratch, depth)
     try:
         found = profiled(bench, *subject, survey=depth.survey, watch=False)
+        if isinstance(found, Fault) or not depth.watch:
+            return found
+        looked, moved = seen(watching, subject[2], found.baseline), count_of(bench, found.baseline).moved
     finally:
         bench.close()
-    if isinstance(found, Fault) or not depth.watch or not hasattr(timed, "look"):
+    if looked is None:
         return found
-    kernels = tuple(dict.fromkeys(launch.kernel for case in found.baseline.cases for launch in case.launches))
-    seen = timed.look(subject[2], kernels)
-    return concluded(*subject, found.baseline, found.survey, seen.counters, seen.timelines)
+    return concluded(
+        *subject, found.baseline, found.survey, looked.counters, looked.timelines, found.oracle_differs, moved
+    )
+
+
+def _counted(wanted: Asked, subject: Opened, scratch: Path) -> Counted | None:
+    """The bytes of a kernel that a GPU times. Where they cannot be counted, the rest stands."""
+    try:
+        bench = _bench(open_static_bench, wanted, subject, scratch, ROOF)
+        try:
+            found = bench.measure(subject[2], passports=False)
+        finally:
+            bench.close()
+    except (OperatorError, OSError):
+        return None
+    return count_of(bench, found) if found.fault is None else None
+
+
+def _found(wanted: Asked, subject: Opened, folder: Path, depth: Depth, bench: Bench) -> Profile | Fault:
+    if wanted.gpu is None:
+        return profiled(bench, *subject, survey=depth.survey)
+    if not wanted.timed:
+        return _estimated(wanted, subject, folder / "static", depth, bench)
+    count = partial(_counted, wanted, subject, folder / "count") if depth.watch else None
+    found = profiled(bench, *subject, survey=depth.survey, watch=depth.watch, count=count)
+    if not isinstance(found, Fault):
+        return found
+    click.echo(f"it could not be timed ({found.kind}: {found.detail}); what follows is estimated", err=True)
+    return _estimated(wanted, subject, folder / "static", depth, bench)
 
 
 def analysed(wanted: Asked, depth: Depth, open_bench: Callable[..., Bench] | None = None) -> Profile:
@@ -111,9 +182,7 @@ def analysed(wanted: Asked, depth: Depth, open_bench: Callable[..., Bench] | Non
     with reserved(wanted.gpu), tempfile.TemporaryDirectory(prefix="kernelwright-") as folder:
         bench = _bench(open_bench or opener_for(wanted.gpu), wanted, subject, Path(folder) / "bench", depth)
         try:
-            found = profiled(bench, *subject, survey=depth.survey, watch=depth.watch)
-            if isinstance(found, Fault) and wanted.gpu is not None:
-                found = _estimated(wanted, subject, Path(folder) / "static", depth, bench, found)
+            found = _found(wanted, subject, Path(folder), depth, bench)
         finally:
             bench.close()
     if isinstance(found, Fault):

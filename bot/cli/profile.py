@@ -49,6 +49,10 @@ def _write(profile: Profile, gpu: str, folder: Path) -> None:
 @options
 @click.option("--no-survey", is_flag=True, help="Compile no other launch numbers.")
 @click.option("--no-profiler", is_flag=True, help="Ask no profiler.")
+@click.option("--no-clock", is_flag=True, help="On a GPU: profilers alone; times are estimated.")
+@click.option(
+    "--shape", "shapes", multiple=True, metavar="4096x1024", help="Look at these sizes instead of the suite's."
+)
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Write profile.md, .json and pictures here."
 )
@@ -63,6 +67,8 @@ def profile(
     as_json: bool,
     no_survey: bool,
     no_profiler: bool,
+    no_clock: bool,
+    shapes: tuple[str, ...],
     out: Path | None,
 ) -> int:
     """Why KERNEL is slow: roofline, diagnosis, what profilers say, what to try, and whether it compiles elsewhere.
@@ -71,7 +77,8 @@ def profile(
     number is called estimated. Exit code 4 when a share of the roof would be above 105 %.
     """
     depth = Depth(not no_survey, not no_profiler, FULL.passports)
-    found = analysed(asked(kernel, root, python, evidence, gpu, quick=quick, wiki=wiki), depth)
+    wanted = asked(kernel, root, python, evidence, gpu, quick=quick, wiki=wiki, shapes=shapes, timed=not no_clock)
+    found = analysed(wanted, depth)
     if out is not None:
         _write(found, gpu, out)
     if as_json:

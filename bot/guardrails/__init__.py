@@ -29,6 +29,7 @@ from bot.guardrails.provenance import provenance
 from bot.guardrails.regression import memory, regression
 from bot.guardrails.resources import resources
 from bot.guardrails.runner import runner
+from bot.guardrails.sanitizer import sanitizer
 from bot.guardrails.scope import scope
 from bot.model.verdict import Decision, Finding, Score, Verdict
 
@@ -40,6 +41,7 @@ BEFORE_TIMING: dict[str, Callable[[Hearing], list[Finding]]] = {
     "complete": complete,
     "provenance": provenance,
     "correctness": correctness,
+    "sanitizer": sanitizer,
 }
 STATIC = ("scope", "honesty", "duplicate")
 """Those of the first table that read the text alone: nothing that they refuse is ever run."""

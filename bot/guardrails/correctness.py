@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bot.guardrails.hearing import Hearing, info, reject
 from bot.model.measurement import CheckResult
 from bot.model.verdict import Finding
 
 NAME = "correctness"
 MOST_SHOWN = 3
+NOTHING = "nothing was checked"
 LIMIT = 1.0
 """Of error / limit; the limit itself is v0's own error against float64, with a little air."""
 
@@ -15,6 +18,13 @@ LIMIT = 1.0
 def is_right(check: CheckResult) -> bool:
     """A check that did not run, or whose margin is no number, is not right, whatever it says of itself."""
     return check.passed and check.margin is not None and check.margin <= LIMIT
+
+
+def no_yardstick(baseline: Sequence[CheckResult]) -> str:
+    """Why nothing can be held against what the untouched kernel does; empty where at least one check can."""
+    if any(is_right(check) for check in baseline):
+        return ""
+    return next((f"it passes none of its checks, first {check.case}: {check.detail}" for check in baseline), NOTHING)
 
 
 def _said(check: CheckResult) -> str:

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from statistics import median
-
 from bot.guardrails.hearing import ROUNDING, Weighed, reject
-from bot.model.measurement import Block
+from bot.model.measurement import CaseResult
 from bot.model.verdict import Finding
 
 NAME = "host_time"
 MOST_SHARE, MOST_US = 0.02, 1.0
-"""Whichever of the two is larger may be added to a call; exactly as much passes."""
+"""Whichever of the two is larger may be added to a call; exactly as much passes, and so does what fewer than three of
+four blocks show."""
 
 
-def _grown(blocks: tuple[Block, ...]) -> tuple[float, float]:
-    """What v0's wrapper takes, and what the variant's takes more: medians over blocks, so that drift cancels."""
-    before = median((first + second) / 2 for first, second, _, _ in blocks)
-    return before, median((third + fourth - first - second) / 2 for first, second, third, fourth in blocks)
+def longer(result: CaseResult) -> str:
+    """What is wrong with the wrapper's time; empty when nothing is, or nobody read it."""
+    times = result.paired.host_us if result.paired is not None else None
+    if result.paired is None or times is None:
+        return ""
+    before, more = times
+    if result.paired.host_surely_us <= max(MOST_SHARE * before, MOST_US) * (1 + ROUNDING):
+        return ""
+    message = f"a call at {result.case} takes {more:.3g} us longer on the host (v0 {before:.4g} us)"
+    return f"{message}; 2 % or 1 us may be added, whichever is more"
 
 
 def host_time(weighed: Weighed) -> list[Finding]:
-    findings = []
-    for result in weighed.hearing.candidate.cases:
-        if result.paired is None or not result.paired.host:
-            continue
-        before, more = _grown(result.paired.host)
-        if not more <= max(MOST_SHARE * before, MOST_US) * (1 + ROUNDING):
-            message = f"a call at {result.case} takes {more:.3g} us longer on the host (v0 {before:.4g} us)"
-            findings.append(reject(NAME, f"{message}; 2 % or 1 us may be added, whichever is more", result.case))
-    return findings
+    found = ((result.case, longer(result)) for result in weighed.hearing.candidate.cases)
+    return [reject(NAME, message, case) for case, message in found if message]

@@ -12,7 +12,7 @@ from bot.model.ids import CampaignId, CommitSha, Digest, OrderId, VariantNumber
 from bot.model.measurement import Measurement, Suite, Survey
 from bot.model.people import Actor
 from bot.model.policy import RepoPolicy
-from bot.model.profiling import Counters, Timeline
+from bot.model.profiling import Counters, Timeline, Traffic
 from bot.model.pull import PullSnapshot
 from bot.model.race import Race
 from bot.model.reasons import ReasonCode
@@ -100,6 +100,7 @@ class Profile(Word):
     """Test, benchmark, conftest and style files that differ between the PR and its target branch."""
     counters: Counters | None = None
     timelines: tuple[Timeline, ...] = ()
+    traffic: tuple[Traffic, ...] = ()
     hardware: tuple[HardwareNumber, ...] = ()
     """Every number of the GPU that a record of this campaign may use, with where it was read (R-03, R-04)."""
 
@@ -148,6 +149,12 @@ class Finalization(Word):
     style: tuple[CommandRun, ...]
     files: tuple[SourceFile, ...]
     """After the style check's own fixes, if it made any."""
+    untouched: CommandRun | None = None
+    """The test that failed, with the kernel as it was: tests that fail anyhow say nothing of the winner."""
+
+    @property
+    def failed_before(self) -> bool:
+        return self.untouched is not None and not self.untouched.passed
 
     @property
     def passed(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from statistics import median, quantiles
 from typing import Literal, TypeAlias
 
 from pydantic import Field
@@ -130,10 +131,29 @@ class Paired(Word):
     control: tuple[Reading, ...] = ()
     """v0 against a copy of itself, in the same processes."""
     host: tuple[Block, ...] = ()
-    """Wall time of the wrapper, by the judge's own clock, in microseconds a call."""
+    """Wall time of the wrapper in microseconds a pass, by a clock outside of the process that runs it. What runs there
+    can tell that it is done before it is, so this may count against a variant and never for it."""
     burst: tuple[float, float] | None = None
     """Variant over v0 in the same long uninterrupted runs: by the judge's own clock, and by events on the GPU. Their
     caches are warm, so they are held against each other and not against the blocks."""
+
+    @property
+    def host_us(self) -> tuple[float, float] | None:
+        """What v0's wrapper takes, and what the variant's takes more: medians over blocks, so that drift cancels."""
+        if not self.host:
+            return None
+        return median((first + second) / 2 for first, second, _, _ in self.host), median(self._host_more)
+
+    @property
+    def host_surely_us(self) -> float:
+        """What it takes more in three of four blocks: a microsecond is near what the host's own unrest makes of a
+        median."""
+        more = self._host_more
+        return quantiles(more, n=4, method="inclusive")[0] if len(more) > 1 else more[0] if more else 0.0
+
+    @property
+    def _host_more(self) -> list[float]:
+        return [(third + fourth - first - second) / 2 for first, second, third, fourth in self.host]
 
 
 class CaseResult(Word):
@@ -176,6 +196,20 @@ class Fault(Word):
     detail: str = ""
 
 
+class Sanitized(Word):
+    """What compute-sanitizer's memcheck saw in small passes of a variant that could win."""
+
+    status: Literal["clean", "found", "absent", "failed"]
+    detail: str = ""
+    version: str = ""
+
+    @property
+    def said(self) -> str:
+        """In a line of a report. Where nothing was looked at, it says so."""
+        words = {"clean": "clean", "found": "found", "absent": "not present", "failed": "did not work"}[self.status]
+        return ", ".join(part for part in (words, self.detail, self.version) if part)
+
+
 class Runner(Word):
     """The machine a measurement was made on; numbers of two runners never meet in one ratio."""
 
@@ -205,6 +239,8 @@ class Measurement(Word):
     cases: tuple[CaseResult, ...] = ()
     passports: tuple[Passport, ...] = ()
     fault: Fault | None = None
+    sanitized: Sanitized | None = None
+    """None where nothing that could win was confirmed, and nobody asked."""
     seconds: float = 0.0
 
 

@@ -41,6 +41,35 @@ class Counters(Word):
     kernels: tuple[KernelCounters, ...] = ()
 
 
+class Moved(Word):
+    """What one launch moves by the traffic count: the share of each tensor that the interpreter saw touched on a small
+    case, at the sizes of this one. A byte counts once a launch: re-reads hit a cache."""
+
+    case: str
+    kernel: str
+    read_bytes: float = Field(ge=0, allow_inf_nan=False)
+    written_bytes: float = Field(ge=0, allow_inf_nan=False)
+
+
+class Traffic(Word):
+    """The traffic count of one kernel in one case beside the profiler's, over the same launches."""
+
+    case: str
+    kernel: str
+    launches: int = Field(ge=1)
+    counted_read: float = Field(ge=0, allow_inf_nan=False)
+    counted_written: float = Field(ge=0, allow_inf_nan=False)
+    dram_read: float | None = None
+    dram_written: float | None = None
+    l2: float | None = None
+    """Between the multiprocessors and the L2 cache; without what its two halves hand each other."""
+    level: Literal["dram", "l2"] | None = None
+    """Which of both the count is held against."""
+    ratio: float | None = None
+    """Counted over read."""
+    agrees: bool | None = None
+
+
 class Busy(Word):
     """One kernel of a timeline."""
 

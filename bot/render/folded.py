@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bot.model.campaign import Campaign, CommandRun
 from bot.model.ids import VariantNumber
 from bot.model.measurement import Evidence, Measurement, Passport, Resources, Runner
-from bot.render import gains, labels, numbers, view
+from bot.render import gains, labels, numbers, times, view
 from bot.render.escape import Trusted, code, text
 from bot.render.tables import NONE, grid, left_out
 
@@ -107,7 +107,19 @@ def cases(campaign: Campaign, number: VariantNumber, most: int) -> Trusted:
         head.insert(3, "After, low to high")
         for case, row in zip(kept, rows, strict=True):
             row.insert(3, spreads.get(case.case, NONE))
-    return Trusted(grid(head, rows) + left_out(len(kept), len(score.cases), "case") + _shapes(campaign, number, most))
+    host = times.on_the_host(view.measurement_of(campaign, number))
+    if any(case.case in host for case in kept):
+        head.append(times.HOST_HEAD)
+        for case, row in zip(kept, rows, strict=True):
+            row.append(host.get(case.case, NONE))
+    table = grid(head, rows) + left_out(len(kept), len(score.cases), "case")
+    return Trusted(table + _shapes(campaign, number, most) + _sanitized(view.measurement_of(campaign, number)))
+
+
+def _sanitized(found: Measurement | None) -> str:
+    """Of a finalist; also that the tool was not there."""
+    told = found.sanitized.said if found is not None and found.sanitized is not None else ""
+    return f"\n\ncompute-sanitizer: {text(told)}" if told else ""
 
 
 def _shapes(campaign: Campaign, number: VariantNumber, most: int) -> str:

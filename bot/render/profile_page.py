@@ -127,6 +127,7 @@ def of_record(campaign: Campaign, profile: Profile) -> dict[str, Any]:
         "time": where_time_goes(profile, cases=every, kernels=every),
         "counters_status": rows.status(profile.counters),
         "counters": _grid(rows.COUNTED, rows.counted(profile.counters, names), every, "counter"),
+        "moves": _grid(rows.MOVES, rows.moves(profile), every, "kernel"),
         "chips": _grid(rows.PASSPORTS, rows.passports(profile.baseline.passports), every, "kernel"),
         "came_of": _grid(rows.CAME, rows.came_of(campaign), every, "round"),
     }

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from bot.model.campaign import Campaign, Profile
 from bot.model.diagnosis import CaseRoof, Ceiling, Clue
 from bot.model.measurement import Evidence, Passport
-from bot.model.profiling import Counters, KernelCounters, Timeline
+from bot.model.profiling import Counters, KernelCounters, Timeline, Traffic
 from bot.render import gains, labels, numbers
 from bot.render.numbers import UNKNOWN
 
@@ -265,3 +265,35 @@ def stalls(kernel: KernelCounters, most: int = 3) -> list[tuple[str, float]]:
         if one.name.startswith(prefix) and one.name.endswith(suffix) and one.value > 0
     ]
     return sorted(found, key=lambda pair: -pair[1])[:most]
+
+
+MOVES = ("Kernel", "Case", "Launches", "Counted", "DRAM", "L2", "Held against", "Counted over read")
+AGREE = {True: "agrees", False: "more than 10 % apart"}
+
+
+def _both(traffic: Traffic) -> str:
+    known = (traffic.dram_read, traffic.dram_written)
+    return UNKNOWN if None in known else numbers.size(round(sum(one for one in known if one is not None)))
+
+
+def _size(value: float | None) -> str:
+    return numbers.size(round(value)) if value is not None else UNKNOWN
+
+
+def moves(profile: Profile) -> list[Row]:
+    """The traffic count beside the profiler's; nothing where no profiler read any of it."""
+    names = labels.case_names(profile.suite)
+    return [
+        [
+            one.kernel,
+            names.get(one.case, one.case),
+            one.launches,
+            _size(one.counted_read + one.counted_written),
+            _both(one),
+            _size(one.l2),
+            {"dram": "DRAM", "l2": "L2", None: UNKNOWN}[one.level],
+            f"{one.ratio:.3f}, {AGREE[bool(one.agrees)]}" if one.ratio is not None else UNKNOWN,
+        ]
+        for one in profile.traffic
+        if one.l2 is not None or one.dram_read is not None
+    ]

@@ -80,6 +80,8 @@ def profile_text(profile: Profile, width: int = 100, paint: Paint = no_paint) ->
     counted = rows.counted(profile.counters, names)
     heard = [f"  {plain(rows.status(profile.counters), 400)}"]
     lines += _section("Nsight Compute", heard + (columns(rows.COUNTED, counted, paint) if counted else []), paint)
+    moves = rows.moves(profile)
+    lines += _section("Bytes, counted and read", columns(rows.MOVES, moves, paint) if moves else [], paint)
     lines += _section("What to try, in this order", columns(rows.PLAN, rows.plan(profile), paint), paint)
     stamps = rows.passports(profile.baseline.passports)
     lines += _section("Compiled for", columns(rows.PASSPORTS, stamps, paint) if stamps else [], paint)
@@ -109,6 +111,7 @@ def profile_json(profile: Profile) -> dict[str, Any]:
         "diagnosis": diagnosis,
         "counters": profile.counters.model_dump(mode="json") if profile.counters else None,
         "timelines": [one.model_dump(mode="json") for one in profile.timelines],
+        "traffic": [one.model_dump(mode="json") for one in profile.traffic],
         "passports": [one.model_dump(mode="json") for one in profile.baseline.passports],
         "launches": [
             {"case": case.case, "launches": [launch.model_dump(mode="json") for launch in case.launches]}

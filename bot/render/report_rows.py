@@ -100,7 +100,12 @@ def cases(campaign: Campaign, number: int) -> Table | None:
         ]
         for case in score.cases
     ]
-    return _table([_legend(campaign), f"v0{mark}", f"v{number}{mark}", f"Speed-up{mark}", "Memory, v0 / it"], rows)
+    head = [_legend(campaign), f"v0{mark}", f"v{number}{mark}", f"Speed-up{mark}", "Memory, v0 / it"]
+    host = times.on_the_host(view.measurement_of(campaign, number))
+    if any(case.case in host for case in score.cases):
+        head.append(times.HOST_HEAD)
+        rows = [[*row, host.get(case.case, "-")] for case, row in zip(score.cases, rows, strict=True)]
+    return _table(head, rows)
 
 
 def findings(campaign: Campaign, played: Round) -> Table | None:
@@ -112,8 +117,9 @@ def findings(campaign: Campaign, played: Round) -> Table | None:
 
 def idea(campaign: Campaign, played: Round) -> Table:
     """The hypothesis, as it was written before it was tried, and what became of it."""
-    variant = played.variant
+    variant, found = played.variant, played.measurement
     thought = variant.hypothesis
+    sanitized = found.sanitized.said if found is not None and found.sanitized is not None else ""
     known = [
         ("Why it should be faster", thought.why),
         ("Expected", thought.expected),
@@ -121,13 +127,14 @@ def idea(campaign: Campaign, played: Round) -> Table:
         ("Proposed by", variant.proposer),
         ("Grew from", f"v{variant.parent}"),
         ("Builds on, or avoids", ", ".join(thought.references)),
-        ("Correct", tables.correct(played.measurement)),
+        ("Correct", tables.correct(found)),
+        ("compute-sanitizer", sanitized),
         ("Against the best before it", gains.over_best(campaign, played)),
         ("Source", f"sha256 {variant.digest[:16]}"),
     ]
-    found = _table(["", ""], [row for row in known if row[1]])
-    assert found is not None
-    return found
+    told = _table(["", ""], [row for row in known if row[1]])
+    assert told is not None
+    return told
 
 
 def _heaviest(found: Measurement | None) -> list[Resources]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from math import exp, fsum, log
 
 from bot.model.campaign import Profile, Round
-from bot.model.measurement import Case, Evidence
+from bot.model.measurement import Case, Evidence, Measurement
 from bot.render import numbers
 
+HOST_HEAD = "Wrapper on the CPU, as its process tells"
 PASS_ORDER = ("forward", "backward", "full")
 
 
@@ -66,6 +67,16 @@ def against(base: Step, now: Step) -> str:
 def plain_us(value: float | None) -> str:
     """A figure under a head that names the unit."""
     return "-" if value is None else f"{value:.3f}"
+
+
+def on_the_host(found: Measurement | None) -> dict[str, str]:
+    """What a call costs the caller, v0's and the variant's, of the cases in which it was read."""
+    read = {case.case: case.paired.host_us for case in (found.cases if found else ()) if case.paired is not None}
+    return {
+        case: f"{numbers.duration(times[0])} to {numbers.duration(max(0.0, sum(times)))}"
+        for case, times in read.items()
+        if times is not None
+    }
 
 
 def mark(evidence: Evidence) -> str:

@@ -31,14 +31,18 @@ from bot.worker.contract import (
     write_text,
 )
 from bot.worker.contract.gpu import GpuAnswer, GpuRequest
+from bot.worker.contract.harvest import HarvestAnswer, HarvestRequest
+from bot.worker.contract.hosting import HostAnswer, HostRequest
 from bot.worker.contract.looking import LookAnswer, LookRequest
 
-Request = CheckRequest | CompileRequest | GpuRequest | LookRequest
-Answer = CheckAnswer | CompileAnswer | GpuAnswer | LookAnswer
+Request = CheckRequest | CompileRequest | GpuRequest | HarvestRequest | HostRequest | LookRequest
+Answer = CheckAnswer | CompileAnswer | GpuAnswer | HarvestAnswer | HostAnswer | LookAnswer
 _REQUESTS: dict[str, Any] = {
     "check": CheckRequest,
     "compile": CompileRequest,
     "gpu": GpuRequest,
+    "harvest": HarvestRequest,
+    "host": HostRequest,
     "look": LookRequest,
 }
 
@@ -57,6 +61,10 @@ def _refused(request: Request, kind: str, error: BaseException) -> Answer:
         return CheckAnswer((), refusal=refusal)
     if isinstance(request, GpuRequest):
         return GpuAnswer((), (), refusal=refusal)
+    if isinstance(request, HarvestRequest):
+        return HarvestAnswer((), (), refusal=refusal)
+    if isinstance(request, HostRequest):
+        return HostAnswer(refusal)
     if isinstance(request, LookRequest):
         return LookAnswer((), refusal=refusal)
     return CompileAnswer((), (), (), refusal=refusal)
@@ -100,6 +108,29 @@ def _gpu(request: GpuRequest, inputs: Path, outputs: Path) -> Any:
     return lambda: gpu_job.gpu_job(op, request, inputs, outputs, switches)
 
 
+def _harvest(request: HarvestRequest) -> Any:
+    from bot.worker import harvesting
+    from bot.worker.loading import load_op
+
+    harvesting.prepare(request)
+    op = load_op(request.subject)
+    return lambda: harvesting.harvest(op, request)
+
+
+def _host(request: HostRequest, outputs: Path) -> Any:
+    import torch
+
+    from bot.worker import hosting
+    from bot.worker.loading import load_op
+
+    line = hosting.Line(outputs, request.arm)
+    if not hosting.wait_to_begin(line):
+        return HostAnswer
+    torch.cuda.init()
+    op = load_op(request.subject)
+    return lambda: hosting.serve(op, request, line)
+
+
 def _look(request: LookRequest) -> Any:
     import torch
 
@@ -114,6 +145,10 @@ def _look(request: LookRequest) -> Any:
 def _job(request: Request, inputs: Path, outputs: Path) -> Any:
     if isinstance(request, CheckRequest):
         return _check(request, inputs, outputs)
+    if isinstance(request, HarvestRequest):
+        return _harvest(request)
+    if isinstance(request, HostRequest):
+        return _host(request, outputs)
     if isinstance(request, LookRequest):
         return _look(request)
     return _gpu(request, inputs, outputs) if isinstance(request, GpuRequest) else _compile(request)
@@ -150,6 +185,10 @@ def _carry_out(request: Request, inputs: Path, outputs: Path) -> tuple[Any, int]
 
 
 def _all_of(request: Request, inputs: Path, outputs: Path) -> tuple[Any, int]:
+    if isinstance(request, HostRequest):
+        from bot.worker import hosting
+
+        return hosting.carry_out(request, lambda share: _carry_out(share, inputs, outputs), outputs)
     if not isinstance(request, GpuRequest):
         return _carry_out(request, inputs, outputs)
     from bot.worker import shares

@@ -30,6 +30,7 @@ from bot.campaign.lineage import pending_tries, sources_of
 from bot.campaign.machine import advance, fold, owed_in
 from bot.errors import OperatorError, UserError
 from bot.git.repo import Repo
+from bot.guardrails.correctness import no_yardstick
 from bot.hardware.catalog import for_choice
 from bot.ledger import journal
 from bot.ledger.journal import Segment
@@ -194,6 +195,8 @@ class Shift:
                 ReasonCode.PREFLIGHT_FAILED,
                 f"the untouched {kernel} does not run here: {profile.kind}: {profile.detail}",
             )
+        if why := no_yardstick(profile.baseline.checks):
+            raise Preflight(ReasonCode.PREFLIGHT_FAILED, f"the untouched {kernel} cannot be held against itself: {why}")
         return Profiled(order=effect.order, profile=profile)
 
     def race(self, effect: RaceNumbers) -> Fact:
@@ -250,7 +253,7 @@ class Shift:
             scratch=self._shop.scratch / "finish",
             judging=self.campaign.profile.oracle_differs,
             judged_by=oracle.judged_by(self.campaign),
-            devices=self._shop.gpu.nodes if self._shop.gpu is not None else (),
+            gpu=self._shop.gpu,
         )
         return Finalized(order=effect.order, finalization=done)
 

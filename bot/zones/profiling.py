@@ -5,9 +5,12 @@ The same step in a campaign and in `kernelwright profile`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, runtime_checkable
 
+from bot.analysis.agreement import placed, traffic
 from bot.analysis.bottleneck import Evidence, diagnose
 from bot.analysis.estimate import timed
 from bot.bench.looking import Found
@@ -16,7 +19,7 @@ from bot.engine.space import settings as launch_settings
 from bot.hardware.catalog import for_runner, registered
 from bot.model.campaign import Profile
 from bot.model.measurement import Fault, Measurement, Suite, Survey
-from bot.model.profiling import Counters, Timeline
+from bot.model.profiling import Counters, Moved, Timeline
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile
 
@@ -28,8 +31,47 @@ class Looks(Protocol):
     def look(self, files: tuple[SourceFile, ...], kernels: Sequence[str]) -> Found: ...
 
 
-def _seen(bench: Bench, sources: tuple[SourceFile, ...], kernels: Sequence[str]) -> Found | None:
-    return bench.look(sources, kernels) if isinstance(bench, Looks) else None
+@runtime_checkable
+class Counts(Protocol):
+    """A bench whose interpreter watches addresses; empty where the kernel ran on a GPU."""
+
+    moved: tuple[Moved, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Counted:
+    """What an interpreter counted of the untouched kernel, beside a bench that cannot."""
+
+    factors: Mapping[str, float]
+    moved: tuple[Moved, ...]
+
+
+def count_of(bench: Bench, baseline: Measurement) -> Counted:
+    moved = bench.moved if isinstance(bench, Counts) else ()
+    return Counted({case.case: case.traffic_factor for case in baseline.cases}, moved)
+
+
+def _names(baseline: Measurement) -> dict[str, tuple[str, ...]]:
+    return {case.case: tuple(launch.kernel for launch in case.launches) for case in baseline.cases}
+
+
+def seen(bench: Bench, sources: tuple[SourceFile, ...], baseline: Measurement) -> Found | None:
+    """What profilers say, each launch with its case."""
+    if not isinstance(bench, Looks):
+        return None
+    names = _names(baseline)
+    found = bench.look(sources, tuple(dict.fromkeys(name for launched in names.values() for name in launched)))
+    kernels = placed(found.counters.kernels, found.asked, names)
+    return dataclasses.replace(found, counters=found.counters.model_copy(update={"kernels": kernels}))
+
+
+def _recounted(baseline: Measurement, counted: Counted) -> Measurement:
+    """A GPU's measurement with its bytes as an interpreter counted them: it knows itself only how large tensors are."""
+    cases = tuple(
+        case.model_copy(update={"traffic_factor": counted.factors.get(case.case, case.traffic_factor)})
+        for case in baseline.cases
+    )
+    return baseline.model_copy(update={"cases": cases})
 
 
 def concluded(
@@ -41,6 +83,7 @@ def concluded(
     counters: Counters | None,
     timelines: tuple[Timeline, ...],
     oracle_differs: tuple[str, ...] = (),
+    moved: tuple[Moved, ...] = (),
 ) -> Profile:
     known, sheet = Evidence(survey, sources, site.kernel, counters, timelines), for_runner(baseline.runner)
     return Profile(
@@ -54,6 +97,7 @@ def concluded(
         hardware=registered(sheet),
         counters=counters,
         timelines=timelines,
+        traffic=traffic(moved, counters, sheet),
     )
 
 
@@ -66,15 +110,21 @@ def profiled(
     *,
     survey: bool = True,
     watch: bool = False,
+    count: Callable[[], Counted | None] | None = None,
 ) -> Profile | Fault:
     """A fault where the untouched kernel does not run. `survey`: whether other launch numbers are compiled too;
-    `watch`: whether profilers are asked where there is a GPU. No campaign does until that was seen to work on one."""
+    `watch`: whether profilers are asked where there is a GPU. No campaign does until that was seen to work on one.
+    `count`: counts the bytes beside, where this bench cannot; it is called when nothing is timed any more."""
     baseline = bench.measure(sources, passports=True)
     if baseline.fault is not None:
         return baseline.fault
     launches = tuple(launch for case in baseline.cases for launch in case.launches)
-    surveys = bench.survey(sources, launch_settings(launches)) if survey else ()
-    kernels = tuple(dict.fromkeys(launch.kernel for launch in launches))
-    seen = _seen(bench, sources, kernels) if watch else None
-    counters, timelines = (seen.counters, seen.timelines) if seen else (None, ())
-    return concluded(site, suite, sources, baseline, surveys, counters, timelines, oracle_differs)
+    with ThreadPoolExecutor(max_workers=1) as threads:
+        counting = threads.submit(count) if count is not None else None
+        surveys = bench.survey(sources, launch_settings(launches)) if survey else ()
+        looked = seen(bench, sources, baseline) if watch else None
+        counted = counting.result() if counting is not None else count_of(bench, baseline)
+    baseline = _recounted(baseline, counted) if counted is not None else baseline
+    counters, timelines = (looked.counters, looked.timelines) if looked else (None, ())
+    moved = counted.moved if counted is not None else ()
+    return concluded(site, suite, sources, baseline, surveys, counters, timelines, oracle_differs, moved)

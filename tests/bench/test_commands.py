@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.bench.commands import KEPT_OUTPUT, run_command
+from bot.bench.gpu import parse
 from bot.bench.sandbox import LIMITS_ONLY, Sandbox, find_sandbox
 from bot.model.campaign import CommandRun
 
@@ -31,6 +32,28 @@ def test_the_last_line_is_the_summary(tmp_path: Path, fence: Sandbox) -> None:
     assert (found.exit_code, found.summary) == (0, "3 passed in 0.1s")
     assert "collected 3 items" in found.output
     assert found.argv[0] == sys.executable
+
+
+def test_of_many_failures_the_first_errors_are_kept_before_the_end(tmp_path: Path, fence: Sandbox) -> None:
+    failures = [f"E   RuntimeError: {n % 7}\n{'x' * 200}" for n in range(50)]
+    (tmp_path / "said").write_text("\n".join(["collected", *failures, "50 failed"]), encoding="utf-8")
+    found = run("print(open('said').read())", tmp_path, fence)
+    assert found.output.splitlines()[:6] == [f"E   RuntimeError: {n}" for n in range(5)] + ["..."]
+    assert found.output.endswith("50 failed\n")
+    assert len(found.output) < KEPT_OUTPUT + 200
+
+
+def test_what_is_short_is_kept_as_it_is(tmp_path: Path, fence: Sandbox) -> None:
+    assert run("print('E   no'); print('1 failed')", tmp_path, fence).output == "E   no\n1 failed\n"
+
+
+def test_a_gpu_is_named_and_not_counted(tmp_path: Path, fence: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inside there is one GPU alone: what is number 1 outside would be nobody."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    gpu = parse("GPU-d79bbc67, NVIDIA H200, 580.159.04, 9.0, 143771")
+    ask = (sys.executable, "-c", "import os; print(os.environ.get('CUDA_VISIBLE_DEVICES'))")
+    seen = [run_command(ask, tmp_path, {}, 60, sandbox=fence, gpu=one).summary for one in (gpu, None)]
+    assert seen == ["GPU-d79bbc67", "None"]
 
 
 def test_a_failure_is_its_own_exit_code(tmp_path: Path, fence: Sandbox) -> None:

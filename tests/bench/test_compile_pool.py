@@ -94,3 +94,12 @@ def test_a_request_carries_settings_as_overrides_and_passports_when_asked() -> N
     assert request.overrides[0].constants == (("BLOCK", 64),)
     assert request.budget_s == 3.0
     assert 1 <= request.processes <= compile_pool.MOST_PROCESSES
+
+
+def test_passports_that_take_too_long_are_refused_one_by_one_and_the_rest_stands() -> None:
+    """An answer that was made without them: the kernel is not lost for other chips' compilers."""
+    found = compile_pool.without_passports(answer(CAUGHT, CAUGHT), ("sm_80", "gfx942"), "did not finish within 90 s")
+    assert (found.cases, compile_pool.first_fault(found, BOOKS)) == (answer(CAUGHT, CAUGHT).cases, None)
+    stamps = compile_pool.passports_of(found)
+    assert [(stamp.arch, stamp.ok, stamp.kernels) for stamp in stamps] == [("sm_80", False, ()), ("gfx942", False, ())]
+    assert {stamp.error for stamp in stamps} == {"k: all passports together: did not finish within 90 s"}

@@ -81,6 +81,26 @@ def test_a_winner_that_a_test_refuses_does_not_pass(place: Place) -> None:
     assert [run.passed for run in done.tests] == [False] and not done.passed
 
 
+def test_a_test_that_refuses_the_winner_says_what_it_makes_of_the_kernel_as_it_was(place: Place) -> None:
+    done = place.finish(place.head(), WRONG, target=False, differs=())
+    assert done.untouched is not None
+    assert (done.untouched.passed, done.untouched.argv, done.failed_before) == (True, done.tests[0].argv, False)
+
+
+def test_a_test_that_fails_anyhow_is_told_apart(place: Place) -> None:
+    done = place.finish(place.head(**{TEST: FAILS}), RIGHT, target=False, differs=())
+    assert (done.passed, done.failed_before) == (False, True)
+    assert done.untouched is not None and done.untouched.summary == "no"
+
+
+def test_where_the_target_branch_judges_its_test_runs_on_the_kernel_as_it_was(place: Place) -> None:
+    assert not place.finish(place.head(**{TEST: FAILS}), WRONG, target=True).failed_before
+
+
+def test_where_all_is_well_the_kernel_as_it_was_is_left_alone(place: Place) -> None:
+    assert place.finish(place.head(), RIGHT, target=False, differs=()).untouched is None
+
+
 @pytest.mark.parametrize(("target", "passed"), [(False, True), (True, False)])
 def test_whose_test_decides(place: Place, target: bool, passed: bool) -> None:
     """The pull request brings a test that sees nothing; the one of the target branch sees that the winner is wrong."""

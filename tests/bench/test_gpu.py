@@ -11,7 +11,7 @@ from bot.bench import gpu as gpus
 from bot.bench.choosing import EvidenceChoice, gpu_of, opener_for
 from bot.bench.gpu import Gpu, parse, reserved, visible
 from bot.bench.measure import open_static_bench
-from bot.bench.measured import GRAPH_US, MOST_LANES, lanes_for, open_measured_bench
+from bot.bench.measured import open_measured_bench
 from bot.errors import OperatorError
 from bot.model.measurement import Suite
 from bot.model.site import KernelSite
@@ -138,11 +138,3 @@ def test_two_campaigns_never_share_a_gpu(monkeypatch: pytest.MonkeyPatch, tmp_pa
         assert "another campaign is using NVIDIA H200" in said.get()
     _try(H200, said)
     assert said.get() == "mine"
-
-
-@pytest.mark.parametrize(
-    ("pilot_us", "lanes"), [(75.0, 1), (74.9, 3), (22.0, 7), (100.0, 1), (2.0, MOST_LANES), (0.0, MOST_LANES)]
-)
-def test_short_passes_are_put_behind_one_another(pilot_us: float, lanes: int) -> None:
-    assert lanes_for(pilot_us) == lanes
-    assert lanes == 1 or lanes == MOST_LANES or lanes * pilot_us >= GRAPH_US

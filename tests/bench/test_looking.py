@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from bot.bench.sandbox import Sandbox
 from bot.errors import OperatorError
 from bot.model.measurement import Fault
 from bot.model.site import KernelSite
-from bot.worker.contract import Call, CasePlan, Plan
+from bot.worker.contract import ANSWER, REQUEST, Call, CasePlan, Plan, render
 from bot.worker.contract.looking import LookAnswer, Looked, Worked
 from tests.bench.test_ncu import DENIED, H200, RAW, TOOL
 
@@ -76,21 +77,28 @@ def test_a_worker_that_cannot_tell_leaves_no_timeline_and_ends_nothing(
 
 
 class Profiler:
-    """Stands for ncu around the worker: leaves these texts, one a run."""
+    """Stands for ncu around the worker: leaves these texts, one a run, and lets the worker answer."""
 
-    def __init__(self, *runs: tuple[str, str]) -> None:
-        self.runs, self.asked = list(runs), []  # type: ignore[var-annotated]
+    def __init__(self, *runs: tuple[str, str], stopped: str = "", answers: bool = True) -> None:
+        self.runs, self.stopped, self.answers = list(runs), stopped, answers
+        self.asked: list[tuple[str, ...]] = []
+        self.cases: list[list[str]] = []
 
     def __call__(self, cells: Cells, where: Any, limits: Any, extra: Any, gpu: Gpu, around: Any) -> Ended:
         self.asked.append(around.argv)
+        self.cases.append([call["case"] for call in json.loads((where.request.host / REQUEST).read_text())["cases"]])
         table, told = self.runs.pop(0)
         if table:
             (where.answer.host / ncu.LOG).write_text(table)
-        return Ended(0, "", 1.0, told)
+        if self.answers:
+            (where.answer.host / ANSWER).write_text(render(LookAnswer(())))
+        return Ended(0, self.stopped, 1.0, told)
 
 
-def told(scene: Scene, monkeypatch: pytest.MonkeyPatch, *runs: tuple[str, str]) -> tuple[Any, Profiler]:
-    profiler = Profiler(*runs)
+def told(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, *runs: tuple[str, str], stopped: str = "", answers: bool = True
+) -> tuple[Any, Profiler]:
+    profiler = Profiler(*runs, stopped=stopped, answers=answers)
     monkeypatch.setattr(looking, "start_afresh", profiler)
     monkeypatch.setattr(ncu, "find_tool", lambda: TOOL)
     monkeypatch.setattr(looking.overlay, "subject", lambda *_: looking_subject())
@@ -103,22 +111,22 @@ def looking_subject() -> Any:
     return Subject("/source", "ops.k", "ops/k.py", ())
 
 
-def test_both_directions_are_profiled_and_each_launch_knows_its_case(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found, profiler = told(scene, monkeypatch, (RAW, ""), (RAW, ""))
-    assert found.status == "read"
-    assert [kernel.case for kernel in found.kernels] == ["forward-30"] * 2 + ["backward-20"] * 2
-    assert len(profiler.asked) == 2
+def test_both_directions_are_profiled_in_one_process_and_named(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, profiler = told(scene, monkeypatch, (RAW, ""))
+    assert (found.status, len(found.kernels), found.detail) == ("read", 2, "2 launches, clocks as they were")
+    assert profiler.cases == [["forward-30", "backward-20"]]
+    monkeypatch.setattr(looking, "timelines", lambda scene: ())
+    monkeypatch.setattr(looking, "counters", lambda scene, kernels: found)
+    assert looking.look(scene, ["_k"]).asked == ("forward-30", "backward-20")
 
 
 def test_a_profiler_without_some_counter_is_asked_once_more_without_it(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lacks = ("", "==ERROR== Failed to find metric lts__t_bytes.sum\n")
-    found, profiler = told(scene, monkeypatch, lacks, (RAW, ""), (RAW, ""))
+    found, profiler = told(scene, monkeypatch, lacks, (RAW, ""))
     assert found.status == "read"
-    assert ["--metrics" in argv for argv in profiler.asked] == [True, False, True]
+    assert ["--metrics" in argv for argv in profiler.asked] == [True, False]
 
 
 def test_without_the_right_to_counters_nothing_more_is_tried(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,9 +135,17 @@ def test_without_the_right_to_counters_nothing_more_is_tried(scene: Scene, monke
 
 
 def test_what_was_read_before_it_went_wrong_is_kept(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, _ = told(scene, monkeypatch, (RAW, ""), ("", "==ERROR== An error was reported by the driver\n"))
-    assert found.status == "read" and len(found.kernels) == 2
-    assert "backward-20: An error was reported" in found.detail
+    found, _ = told(scene, monkeypatch, (RAW, ""), answers=False)
+    assert (found.status, len(found.kernels)) == ("read", 2)
+    assert "protocol: ended without an answer" in found.detail
+
+
+def test_a_profiler_that_does_not_end_is_ended_and_not_asked_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, profiler = told(scene, monkeypatch, ("", ""), stopped="it took too long", answers=False)
+    assert (found.status, len(profiler.asked)) == ("failed", 1)
+    assert found.detail == "Nsight Compute was ended: it took too long, after 1 s"
 
 
 def test_a_kernel_that_launches_nothing_has_a_plain_answer(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,9 @@ from bot.bench.checks import Checked
 from bot.bench.measure import Bench, Deadlines, StaticBench, open_static_bench
 from bot.bench.sandbox import LIMITS_ONLY, Sandbox
 from bot.errors import OperatorError
-from bot.model.measurement import Measurement, Setting
+from bot.model.measurement import Fault, Measurement, Setting
 from bot.model.variant import SourceFile
+from bot.worker.contract import CompileAnswer
 from tests.bench import tiny
 
 pytestmark = pytest.mark.slow
@@ -172,6 +173,31 @@ def test_a_broken_v0_is_a_fault_of_its_own_and_no_yardstick(tmp_path: Path) -> N
     finally:
         opened.close()
     assert list((tmp_path / "scratch").iterdir()) == []
+
+
+class Slow:
+    """Stands for the compile worker: passports are more than it finishes."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind, self.asked = kind, []  # type: ignore[var-annotated]
+
+    def __call__(self, laid: object, name: str, *, passports: bool = False, settings: object = ()) -> object:
+        self.asked.append((name, passports))
+        return Fault(kind=self.kind, detail="for this reason") if passports else CompileAnswer((), (), ())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked"),
+    [("run_timeout", [("compile", True), ("compile-here", False)]), ("crashed", [("compile", True)])],
+)
+def test_passports_that_do_not_finish_are_given_up_and_nothing_else_is(
+    kind: str, asked: list[object], bench: StaticBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = Slow(kind)
+    monkeypatch.setattr(bench, "_compile_once", slow)
+    found = bench._compile(None, passports=True)  # type: ignore[arg-type]
+    assert slow.asked == asked
+    assert isinstance(found, Fault) is (kind == "crashed")
 
 
 def test_an_architecture_nobody_knows_is_refused(tree: Path, tmp_path: Path) -> None:

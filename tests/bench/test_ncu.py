@@ -34,7 +34,10 @@ def test_an_export_of_an_h200_is_read_and_says_what_the_kernels_are_like() -> No
     forward, backward = parse(REAL, ncu.WANTED)
     assert forward.get("dram__bytes_read.sum") == pytest.approx(4096 * 4096 * 2, rel=0.001)
     assert backward.get("dram__bytes_read.sum") == pytest.approx(2 * 4096 * 4096 * 2, rel=0.001)
-    assert {name for name, aliases in COUNTERS.items() if Reading(forward).get(name) is None} == {"l2_bytes"}
+    assert {name for name, aliases in COUNTERS.items() if Reading(forward).get(name) is None} == {
+        "l2_bytes",
+        "l2_sectors",
+    }
     assert classified(backward) == (Bottleneck.LATENCY, "medium")
     assert dominant((forward, backward)) == (backward, pytest.approx(0.727, abs=0.001))
     seen = {kernel.kernel: [c.evidence[-2] for c in symptoms(kernel)] for kernel in (forward, backward)}
@@ -127,22 +130,44 @@ def test_a_table_is_read_whatever_the_program_said(tmp_path: Path) -> None:
 def test_clocks_stay_and_only_these_kernels_are_profiled() -> None:
     words = ncu.arguments(TOOL, "/cell/answer/ncu.csv", ["_fwd", "_bwd", "x' -o /etc/passwd", "a|b"], extra=True)
     line = " ".join(words)
-    assert "--clock-control none" in line and "--profile-from-start off" in line
+    assert "--clock-control none" in line and "--cache-control all" in line and "--profile-from-start off" in line
     assert "--kernel-name regex:^(_bwd|_fwd)$" in line
-    assert "--metrics dram__bytes_read.sum" in line
+    (asked,) = (words[i + 1] for i, word in enumerate(words) if word == "--metrics")
+    wanted = {"dram__bytes_read.sum", "dram__bytes_write.sum", "lts__t_sectors_srcunit_tex.sum"}
+    assert wanted <= set(asked.split(",")) and set(asked.split(",")) <= ncu.WANTED
     assert "passwd" not in line
     assert "--metrics" not in ncu.arguments(TOOL, "log", ["_k"], extra=False)
 
 
-def test_the_one_on_the_path_is_found_with_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tool = tmp_path / "ncu"
-    tool.write_text(
-        "#!/bin/sh\necho 'NVIDIA (R) Nsight Compute Command Line Profiler'\necho 'Version 2025.3.1.0 (build 1)'\n"
-    )
+def installed(folder: Path, version: str = "2025.3.1.0") -> Path:
+    folder.mkdir(parents=True)
+    tool = folder / "ncu"
+    said = f"NVIDIA (R) Nsight Compute Command Line Profiler\nVersion {version} (build 1)"
+    tool.write_text(f"#!/bin/sh\necho '{said}'\n", encoding="utf-8")
     tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return tool
+
+
+def test_the_one_on_the_path_is_found_with_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = installed(tmp_path / "bin")
+    monkeypatch.setenv("PATH", f"{tool.parent}:/usr/bin:/bin")
+    monkeypatch.setattr(ncu, "PLACES", ())
     found = ncu.find_tool()
     assert found is not None and (found.path, found.shown) == (tool, "2025.3")
+
+
+def test_a_script_that_looks_for_the_program_elsewhere_is_the_last_resort(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CUDA's own `ncu` does, and in a sandbox that shows the script's folder it finds nothing."""
+    script, program = installed(tmp_path / "cuda" / "bin", "2024.1.0"), installed(tmp_path / "nsight" / "2025.3.1")
+    monkeypatch.setenv("PATH", f"{script.parent}:/usr/bin:/bin")
+    monkeypatch.setattr(ncu, "PLACES", (str(tmp_path / "nsight" / "*" / "ncu"),))
+    found = ncu.find_tool()
+    assert found is not None and (found.path, found.home) == (program, program.parent)
+    (script.parent / "target").mkdir()
+    found = ncu.find_tool()
+    assert found is not None and found.path == script
 
 
 def test_without_one_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

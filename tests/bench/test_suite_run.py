@@ -9,7 +9,8 @@ import pytest
 from bot.bench.checks import Checked
 from bot.bench.suite_files import Exhibit
 from bot.bench.suite_run import CHECKED, Court, Outcome, Steps
-from bot.model.measurement import Measurement
+from bot.errors import OperatorError
+from bot.model.measurement import Fault, Measurement
 from bot.model.variant import SourceFile
 from tests.bench import tiny
 from tests.fakes.bench import FakeBench
@@ -46,6 +47,29 @@ def heard(text: str, *reasons: str, steps: Steps | None = None) -> tuple[Outcome
     exhibit = Exhibit(Path("suite/softmax/one.py"), "softmax", text, reasons, "both")
     outcome = court.hear(exhibit, steps or Steps())
     return outcome, bench.asked[1:]  # the first question was about v0
+
+
+class Lost(Told):
+    """A machine on which v0 passes nothing, or does not even run."""
+
+    def __init__(self, fault: Fault | None = None) -> None:
+        super().__init__()
+        self._fault = fault
+
+    def check(self, files: tuple[SourceFile, ...]) -> Checked:
+        rows = super().check(files).rows
+        return Checked(rows=tuple(r.model_copy(update={"passed": False}) for r in rows), fault=self._fault)
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [(None, "it passes none of its checks"), (Fault(kind="memory", detail="no room"), "memory: no room")],
+)
+def test_where_the_untouched_kernel_is_no_yardstick_nobody_is_judged(fault: Fault | None, why: str) -> None:
+    """Else every honest file would be rejected for a fault of v0."""
+    with pytest.raises(OperatorError, match="the untouched softmax cannot be held against itself here") as found:
+        Court(tiny.SITE, tiny.SUITE, tiny.files(), Lost(fault))
+    assert why in str(found.value)
 
 
 def marked(mark: str, text: str = FASTER) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.bench.traffic import moved_bytes, shares_of, traffic_factor
+from bot.bench.traffic import moved_bytes, moved_of, shares_of, traffic_factor
 from bot.worker.contract import (
     Argument,
     Call,
@@ -78,3 +78,21 @@ def test_what_torch_moves_is_added() -> None:
 def test_the_factor_is_over_the_minimum(minimum: int, factor: float) -> None:
     shares = shares_of((), CheckAnswer(()))
     assert traffic_factor(case(launch("k", x=150)), minimum, shares) == factor
+
+
+def test_each_launch_is_counted_apart_reads_and_writes_each() -> None:
+    """In place, what is read is written again; what torch moves is no launch of ours."""
+    seen = CheckAnswer((answer("a", footprint("k", x=(1.0, 1.0), w=(0.5, 0.0), y=(0.0, 1.0))),))
+    launches = (launch("k", x=100, w=10, y=50), launch("k", x=200, w=10, y=100))
+    found = moved_of(case(*launches, library=77), shares_of((call("a", 10),), seen))
+    assert [(one.case, one.kernel, one.read_bytes, one.written_bytes) for one in found] == [
+        ("c", "k", 105, 150),
+        ("c", "k", 205, 300),
+    ]
+
+
+@pytest.mark.parametrize("seen", [(), (footprint("k"),), (footprint("other", x=(1.0, 0.0)),)])
+def test_where_nobody_watched_the_addresses_of_a_kernel_nothing_is_counted(seen: tuple[Footprint, ...]) -> None:
+    """A GPU says which kernels were launched and no more: a size is not taken for a count."""
+    shares = shares_of((call("a", 10),), CheckAnswer((answer("a", *seen),)))
+    assert moved_of(case(launch("k", x=100)), shares) == ()

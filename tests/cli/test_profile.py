@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +12,16 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bot.bench.compile_pool import ALL_PASSPORTS
+from bot.bench.gpu import Gpu
+from bot.bench.looking import Found
+from bot.bench.measure import StaticBench
 from bot.cli import analysing
 from bot.cli.judge_suite import sample
 from bot.cli.profile import profile
 from bot.cli.roofline import roofline
 from bot.errors import OperatorError, UserError
-from bot.model.measurement import Evidence, Measurement, Timing
+from bot.model.measurement import Case, Evidence, Measurement, Suite, Timing
+from bot.model.profiling import Counter, Counters, KernelCounters, Moved
 from bot.model.variant import SourceFile
 from bot.render import plots
 from tests.fakes.bench import FakeBench
@@ -32,11 +38,63 @@ class Fast(FakeBench):
         return found.model_copy(update={"runner": runner, "cases": cases})
 
 
-def run(command: Any, *words: str, bench: type[FakeBench] = FakeBench) -> Result:
+H200 = Gpu(uuid="GPU-1", name="NVIDIA H200", driver="580.159", arch="sm_90", memory_mib=143771, nodes=())
+DENIED = Counters(status="failed", detail="Nsight Compute was ended: it took too long, after 120 s")
+
+
+class Counting(FakeBench):
+    """An interpreter that watched two launches, and the clock of nobody."""
+
+    moved = (
+        Moved(
+            case="forward-40960x4096-bfloat16", kernel="_rms_norm_forward_kernel", read_bytes=400e6, written_bytes=300e6
+        ),
+        Moved(
+            case="backward-40960x4096-bfloat16",
+            kernel="_rms_norm_backward_kernel",
+            read_bytes=700e6,
+            written_bytes=300e6,
+        ),
+    )
+
+
+class Watched(FakeBench):
+    """A GPU with a clock and a profiler, and no interpreter."""
+
+    timed = 0
+    found: Counters | None = None
+
+    def measure(self, files: tuple[SourceFile, ...], *, passports: bool) -> Measurement:
+        type(self).timed += 1
+        found = super().measure(files, passports=passports)
+        runner = found.runner.model_copy(update={"evidence": Evidence.MEASURED, "gpu_name": "NVIDIA H200"})
+        timing = Timing(median_us=600.0, timer="replay")
+        cases = tuple(case.model_copy(update={"timing": timing, "traffic_factor": 0.7}) for case in found.cases)
+        return found.model_copy(update={"runner": runner, "cases": cases})
+
+    def look(self, files: tuple[SourceFile, ...], kernels: Sequence[str]) -> Found:
+        read = {
+            "dram__bytes_read.sum": 500e6,
+            "dram__bytes_write.sum": 200e6,
+            "gpu__time_duration.sum": 3e5,
+            "sm__throughput.avg.pct_of_peak_sustained_elapsed": 20.0,
+            "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": 90.0,
+        }
+        counters = tuple(Counter(name=name, value=value) for name, value in read.items())
+        launched = tuple(KernelCounters(kernel=kernel, counters=counters) for kernel in kernels)
+        asked = ("forward-40960x4096-bfloat16", "backward-40960x4096-bfloat16")
+        return Found(self.found or Counters(status="read", version="2025.3", kernels=launched), (), asked)
+
+
+def run(command: Any, *words: str, bench: type[FakeBench] = FakeBench, gpu: Gpu | None = None) -> Result:
+    """With a GPU: `bench` has it, and what counts and models beside it has none."""
+    evidence = ("--evidence", "static") if gpu is None else ()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(analysing, "opener_for", lambda gpu: bench)
-        return CliRunner().invoke(command, [*words, "--repo", str(sample()), "--evidence", "static"],
-                                  standalone_mode=False)  # fmt: skip
+        patch.setattr(analysing, "open_static_bench", Counting)
+        if gpu is not None:
+            patch.setattr(analysing, "gpu_of", lambda choice: gpu)
+        return CliRunner().invoke(command, [*words, "--repo", str(sample()), *evidence], standalone_mode=False)
 
 
 def test_the_roofline_says_work_bytes_bound_share_target_and_where_the_ceiling_was_read() -> None:
@@ -114,3 +172,112 @@ def test_a_kernel_that_does_not_run_is_said_to_and_why() -> None:
 def test_six_chips_are_compiled_for() -> None:
     assert ALL_PASSPORTS == ("sm_80", "sm_90", "sm_100", "sm_120", "gfx942", "gfx950")
     assert analysing.FULL.passports == ALL_PASSPORTS
+
+
+def test_a_bench_is_told_which_chips_to_compile_for() -> None:
+    class Bare(StaticBench):
+        def __init__(self, *arguments: object) -> None:
+            pass
+
+    wanted = analysing.Asked("rms_norm", sample(), "", None, "sm_90")
+    subject = analysing._subject(wanted)
+    for depth in (analysing.FULL, analysing.ROOF):
+        bench = analysing._bench(Bare, wanted, subject, Path(), depth)
+        assert isinstance(bench, Bare) and bench.passports == depth.passports
+
+
+SHAPE = ("--shape", "40960x4096", "--json", "--no-survey")
+
+
+def on_gpu(*words: str, bench: type[Watched] = Watched) -> dict[str, Any]:
+    Watched.timed = 0
+    done = run(profile, "rms_norm", *SHAPE, *words, bench=bench, gpu=H200)
+    assert done.exception is None, done.exception
+    told: dict[str, Any] = json.loads(done.output)
+    return told
+
+
+def test_other_sizes_can_be_looked_at_and_are_both_passes_of_each() -> None:
+    told = json.loads(run(profile, "rms_norm", *SHAPE, "--shape", "8x100").output)
+    sizes = ("40960x4096", "8x100")
+    assert [case["case"] for case in told["cases"]] == [
+        f"{direction}-{size}-bfloat16" for size in sizes for direction in ("forward", "backward")
+    ]
+    forward = next(case for case in told["cases"] if case["case"] == "forward-8x100-bfloat16")
+    assert forward["minimum_bytes"] == 2 * 8 * 100 * 2
+
+
+@pytest.mark.parametrize("shape", ["4096", "4096x4096x1", "0x4", "ax4", "-1x4", "4096x"])
+def test_sizes_that_are_none_of_the_kernels_are_answered_with_some_that_are(shape: str) -> None:
+    done = run(profile, "rms_norm", "--shape", shape)
+    assert isinstance(done.exception, UserError)
+    assert str(done.exception.hint).startswith("its sizes are rows x cols, for example ")
+
+
+def test_to_quick_checks_comes_the_widest_of_all_so_that_one_row_counts_in_full() -> None:
+    checks = tuple(Case(id=f"c-{n}", direction="forward", shape=(("rows", 1), ("cols", n)), dtype="float32",
+                        hidden=n == 99) for n in (3, 7, 50, 99))  # fmt: skip
+    scored = (checks[0].model_copy(update={"id": "forward-1x3-bfloat16", "dtype": "bfloat16"}),)
+    full, quick = (Suite(name="full", cases=scored, checks=c) for c in (checks, checks[:1]))
+    assert [c.id for c in analysing.of_shapes(quick, full, ["4x4"]).checks] == ["c-3", "c-50"], "hidden ones stay so"
+    assert [c.id for c in analysing.of_shapes(full, full, ["4x4"]).checks] == [c.id for c in checks]
+    assert analysing.of_shapes(quick, full, ()) is quick
+
+
+def test_on_a_gpu_the_bytes_are_counted_beside_and_held_against_the_profilers() -> None:
+    told = on_gpu()
+    assert (told["evidence"], told["gpu"], Watched.timed) == ("measured", "NVIDIA H200", 1)
+    forward, backward = told["traffic"]
+    assert (forward["counted_read"], forward["dram_read"], forward["level"]) == (400e6, 500e6, "dram")
+    assert (forward["ratio"], forward["agrees"]) == (1.0, True)
+    assert (round(backward["ratio"], 2), backward["agrees"]) == (1.43, False)
+    page = run(profile, "rms_norm", "--shape", "40960x4096", bench=Watched, gpu=H200).output
+    assert "Bytes, counted and read" in page and "1.429, more than 10 % apart" in page
+
+
+def test_what_a_gpu_takes_for_the_bytes_of_a_kernel_gives_way_to_the_count() -> None:
+    """It knows how large the tensors of a launch are, and not what of them is read, written or both."""
+    wanted = analysing.Asked("rms_norm", sample(), "", H200, "sm_90", shapes=("40960x4096",))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(analysing, "open_static_bench", Counting)
+        watched = analysing.analysed(wanted, analysing.FULL, Watched)
+        alone = analysing.analysed(wanted, analysing.ROOF, Watched)
+    counted = {case.traffic_factor for case in watched.baseline.cases}
+    assert 0.7 not in counted and {case.traffic_factor for case in alone.baseline.cases} == {0.7}
+
+
+def test_without_the_clock_times_are_estimated_and_counters_are_the_gpus() -> None:
+    told = on_gpu("--no-clock")
+    assert (told["evidence"], Watched.timed) == ("static", 0)
+    assert told["counters"]["status"] == "read" and told["diagnosis"]["confidence"] == "measured"
+    assert [one["agrees"] for one in told["traffic"]] == [True, False]
+
+
+@pytest.mark.parametrize("words", [(), ("--no-clock",)])
+def test_a_profiler_that_fails_leaves_the_rest_and_a_heuristic(words: tuple[str, ...]) -> None:
+    class Silent(Watched):
+        found = DENIED
+
+    told = on_gpu(*words, bench=Silent)
+    assert (told["counters"]["status"], told["diagnosis"]["confidence"]) == ("failed", "heuristic")
+    assert [one["ratio"] for one in told["traffic"]] == [None, None]
+    assert told["traffic"][0]["counted_read"] == 400e6
+
+
+class Unwatched(Counting):
+    """Its interpreter saw nothing."""
+
+    moved = ()
+
+
+class Dead(Counting):
+    def measure(self, files: tuple[SourceFile, ...], *, passports: bool) -> Measurement:
+        raise OperatorError("the judge is gone")
+
+
+@pytest.mark.parametrize("counting", [Unwatched, Dead])
+def test_a_count_that_cannot_be_had_takes_nothing_else_away(counting: type[FakeBench]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules[__name__], "Counting", counting)
+        told = on_gpu()
+    assert (told["traffic"], told["evidence"], told["counters"]["status"]) == ([], "measured", "read")

@@ -8,9 +8,11 @@ import pytest
 
 from bot.analysis.measured import read_case
 from bot.analysis.paired import process_mean
+from bot.bench import sanitizer
 from bot.bench.measured import Effort
 from bot.bench.race import RACE_S, Entry
 from bot.engine.race_field import field
+from bot.guardrails.host_time import longer
 from bot.model.measurement import Measurement
 from bot.model.variant import SourceFile
 from tests.gpu.conftest import Benches, changed, opened, sources_of
@@ -21,6 +23,12 @@ SAME = 0.005
 READ = '    X_row = tl.load(X_ptr + row * X_row_stride + cols, mask=mask, other=-float("inf")).to(tl.float32)\n'
 IDLE = "    for _ in range(40):\n        X_row = tl.where(tl.log(tl.abs(X_row) + 2.0) < 0.0, 0.0, X_row)\n"
 """The same numbers, and forty logarithms that change nothing."""
+BEYOND = (
+    READ
+    + "    Z_row = tl.load(X_ptr + row * X_row_stride + cols)\n"
+    + "    X_row = tl.where(mask, Z_row.to(tl.float32), X_row)\n"
+)
+"""The same numbers, and a read beyond the last row."""
 DIVIDED = "    Y_row = numerator / tl.sum(numerator, axis=0)\n"
 FORWARD = "def softmax_forward(X):\n"
 
@@ -81,6 +89,28 @@ def test_a_host_that_waits_is_played_without_its_waits_and_told(benches: Benches
     assert found.fault is None
     assert {case.host_waits for case in found.cases if case.case.startswith("forward")} == {1}
     assert {case.host_waits for case in found.cases if case.case.startswith("backward")} == {0}
+
+
+def test_work_that_moves_into_the_wrapper_is_its_host_time(benches: Benches) -> None:
+    """Neither kernel changed: a Python loop beside the one is seen, a copy of the file is not."""
+    bench, _ = benches.of("softmax")
+    loops = changed("softmax", FORWARD, FORWARD + "    for _ in range(20_000):\n        pass\n")
+    slow, same = bench.measure(loops, passports=False), bench.measure(copy_of("softmax"), passports=False)
+    assert (slow.fault, same.fault) == (None, None)
+    read = [case for case in same.cases if case.paired is not None and case.paired.host]
+    assert {case.case.split("-")[0] for case in read} == {"forward", "backward"}
+    assert [longer(case) for case in same.cases if longer(case)] == []
+    assert "forward" in [case.case.split("-")[0] for case in slow.cases if longer(case)]
+    assert min(ratios(slow).values()) > -SAME
+
+
+@pytest.mark.skipif(sanitizer.find_tool() is None, reason="compute-sanitizer is not present")
+def test_who_reads_beyond_its_tensor_is_found_though_it_ignores_what_it_read(benches: Benches) -> None:
+    bench, _ = benches.of("softmax")
+    found, same = bench.sanitized(changed("softmax", READ, BEYOND)), bench.sanitized(copy_of("softmax"))
+    assert found.status == "found", found
+    assert "Invalid __global__ read" in found.detail
+    assert same.status == "clean", same
 
 
 def test_what_is_wrong_for_large_shapes_alone_is_seen(benches: Benches) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bot.guardrails import judge
-from bot.guardrails.correctness import correctness, is_right
+from bot.guardrails.correctness import NOTHING, correctness, is_right, no_yardstick
 from bot.model.measurement import CheckResult, Fault
 from bot.model.verdict import Decision
 from tests.guardrails import hearings as h
@@ -80,3 +80,10 @@ def test_a_variant_that_nothing_was_asked_of_is_not_right() -> None:
 def test_of_a_variant_that_did_not_run_only_the_fault_is_told() -> None:
     crashed = h.changed(h.hearing(), checks=(), cases=(), fault=Fault(kind="crashed", detail="IndexError: 3"))
     assert [finding.message for finding in judge(crashed).findings] == ["it crashed: IndexError: 3"]
+
+
+def test_one_check_that_v0_passes_is_a_yardstick() -> None:
+    lost, right = h.check("check-1", False, None), h.check("check-2", True, 0.5)
+    assert no_yardstick([lost, right]) == ""
+    assert no_yardstick([lost, lost]).startswith("it passes none of its checks, first check-1: ")
+    assert no_yardstick([]) == NOTHING

@@ -44,7 +44,12 @@ def test_the_refusal_says_how_much_longer() -> None:
 def test_one_call_that_the_scheduler_interrupted_is_not_the_wrapper_s_fault() -> None:
     calm: Block = (100.0, 101.0, 100.0, 101.0)
     assert calling(*[calm] * 4, (100.0, 100.0, 9000.0, 100.0)) == []
-    assert calling(*[(100.0, 100.0, 104.0, 104.0)] * 3, calm, calm) != []
+
+
+@pytest.mark.parametrize(("blocks", "kept"), [(4, True), (5, True), (6, False), (8, False)])
+def test_three_of_four_blocks_have_to_show_it(blocks: int, kept: bool) -> None:
+    calm, longer = (100.0, 101.0, 100.0, 101.0), (100.0, 100.0, 104.0, 104.0)
+    assert (calling(*[longer] * blocks, *[calm] * (8 - blocks)) == []) is kept
 
 
 def test_a_drift_that_both_share_is_nobody_s() -> None:

@@ -86,6 +86,10 @@ RESULTS = {
         profile=a.measured().profile, rounds=a.measured().rounds, policy=RepoPolicy(final_approval="none")
     ),
     "tests_failed": reverted(ReasonCode.TESTS_FAILED, finalization=a.finalization((FAILED_TEST,), ())),
+    "tests_failed_before": reverted(
+        ReasonCode.TESTS_FAILED,
+        finalization=a.finalization((FAILED_TEST,), ()).model_copy(update={"untouched": FAILED_TEST}),
+    ),
     "no_tests": reverted(ReasonCode.TESTS_FAILED, finalization=a.finalization((), ())),
     "checkstyle_failed": reverted(
         ReasonCode.CHECKSTYLE_FAILED, finalization=a.finalization((a.TESTS,), (BAD_STYLE, BAD_STYLE))

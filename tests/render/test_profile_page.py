@@ -16,7 +16,7 @@ from bot.bench.ncu_export import parse
 from bot.hardware.catalog import for_runner, registered
 from bot.model.campaign import Campaign, Profile
 from bot.model.measurement import Evidence
-from bot.model.profiling import Busy, Counters, Timeline
+from bot.model.profiling import Busy, Counters, Timeline, Traffic
 from bot.render import comments, profile_rows
 from bot.render.profile_text import profile_text
 from bot.render.records import records
@@ -89,6 +89,24 @@ def test_the_record_holds_it_against_what_came(golden: Callable[[str, str], None
 
 def test_the_terminal_says_the_same(golden: Callable[[str, str], None]) -> None:
     golden("terminal/profile.txt", without_lines(profile_text(watched(), 1000)) + "\n")
+
+
+AGREES = Traffic(case=FORWARD, kernel="_rms_norm_forward_kernel", launches=1, counted_read=134e6, counted_written=134e6,
+                 dram_read=135e6, dram_written=100e6, l2=270e6, level="l2", ratio=0.9926, agrees=True)  # fmt: skip
+APART = AGREES.model_copy(update={"case": BACKWARD, "level": "dram", "l2": None, "ratio": 1.2, "agrees": False})
+ALONE = AGREES.model_copy(update={"dram_read": None, "dram_written": None, "l2": None, "level": None, "ratio": None,
+                                  "agrees": None})  # fmt: skip
+
+
+def test_counted_bytes_stand_beside_those_that_were_read_and_what_disagrees_is_said() -> None:
+    profile = watched(traffic=(AGREES, APART, ALONE))
+    page, shown = records(campaign(profile), ())["profile.md"].decode(), profile_text(profile, 1000)
+    for text in (page, shown):
+        _, table = text.split("Bytes, counted and read")
+        assert "0.993, agrees" in table and "1.200, more than 10 % apart" in table
+        assert table.index("L2") < table.index("0.993") < table.index("DRAM", table.index("0.993"))
+    assert len(profile_rows.moves(profile)) == 2, "what nobody read has nothing to stand beside"
+    assert "Bytes, counted and read" not in records(campaign(watched(traffic=(ALONE,))), ())["profile.md"].decode()
 
 
 def test_a_wrong_forecast_stands_in_the_record_as_well() -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from bot.model.campaign import Campaign, Round
 from bot.model.commands import Goal
-from bot.model.measurement import Passport
+from bot.model.measurement import Paired, Passport, Reading, Sanitized
 from bot.model.verdict import Decision, Finding, Verdict
-from bot.render import bars, folded, labels, tables
+from bot.render import bars, folded, labels, report_rows, tables, times
 from bot.render.escape import Trusted
 from tests.render import builders as a
 
@@ -172,3 +172,40 @@ def test_cases_that_would_read_alike_keep_their_ids() -> None:
     suite = a.SUITE.model_copy(update={"cases": (a.case("forward", 8, 8), twin), "checks": ()})
     assert labels.case_names(suite) == {"forward-8x8-bfloat16": "forward-8x8-bfloat16", "twin": "twin"}
     assert labels.legend(suite) == "pass, rows x cols, type"
+
+
+def test_what_the_wrapper_costs_is_shown_of_the_cases_in_which_it_was_read() -> None:
+    (first, *others) = a.rounds()
+    assert first.measurement is not None
+    one, *rest = first.measurement.cases
+    paired = Paired(tier="replay", search=Reading(blocks=()), host=((100.0, 110.0, 123.0, 129.0),) * 3)
+    read = first.measurement.model_copy(update={"cases": (one.model_copy(update={"paired": paired}), *rest)})
+    campaign = a.searched(rounds=(first.model_copy(update={"measurement": read}), *others))
+    number = first.variant.number
+    (head, shown, other, *_), page = cells(folded.cases(campaign, number, 99)), report_rows.cases(campaign, number)
+    assert (head[-1], shown[-1], other[-1]) == (times.HOST_HEAD, "105 us to 126 us", tables.NONE)
+    assert page is not None
+    assert (page.head[-1], page.rows[0][-1], page.rows[1][-1]) == (times.HOST_HEAD, "105 us to 126 us", "-")
+
+
+def test_where_no_wrapper_was_read_no_column_says_so() -> None:
+    page = report_rows.cases(a.searched(), 3)
+    assert page is not None
+    assert times.HOST_HEAD not in page.head
+    assert times.HOST_HEAD not in folded.cases(a.searched(), 3, 99)
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [("clean", "clean, memcheck of c, 2025.3"), ("absent", "not present"), ("failed", "did not work, memcheck of c")],
+)
+def test_of_a_finalist_it_says_what_the_sanitizer_did(status: str, told: str) -> None:
+    (first, *others) = a.rounds()
+    assert first.measurement is not None
+    words = {} if status == "absent" else {"detail": "memcheck of c", "version": "2025.3" if status == "clean" else ""}
+    found = Sanitized.model_validate({"status": status, **words})
+    played = first.model_copy(update={"measurement": first.measurement.model_copy(update={"sanitized": found})})
+    campaign = a.searched(rounds=(played, *others))
+    assert folded.cases(campaign, played.variant.number, 99).endswith(f"\n\ncompute-sanitizer: {told}")
+    assert ("compute-sanitizer", told) in report_rows.idea(campaign, played).rows
+    assert "compute-sanitizer" not in folded.cases(a.searched(), 3, 99)

@@ -150,7 +150,7 @@ def test_where_a_gpu_times_the_tests_run_on_it_as_well(at: At) -> None:
     assert "TRITON_INTERPRET" not in dict(profiled.profile.site.environment)
     finisher = Finisher()
     gpu_job(at("finishing"), finisher, H200)
-    assert finisher.told["devices"] == (NODE,)
+    assert finisher.told["gpu"] == H200
 
 
 def test_without_a_gpu_the_tests_are_interpreted_and_see_no_device(at: At) -> None:
@@ -159,7 +159,7 @@ def test_without_a_gpu_the_tests_are_interpreted_and_see_no_device(at: At) -> No
     assert dict(profiled.profile.site.environment)["TRITON_INTERPRET"] == "1"
     finisher = Finisher()
     gpu_job(at("finishing"), finisher)
-    assert finisher.told["devices"] == ()
+    assert finisher.told["gpu"] is None
 
 
 def with_its_own_test(talk: Conversation) -> Conversation:

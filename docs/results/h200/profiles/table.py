@@ -1,0 +1,172 @@
+"""Writes the tables of the README beside it, from each profile.json below it and the journals of the campaigns.
+
+Run it from the root of the repository, after a profile or a campaign was added:
+
+    python docs/results/h200/profiles/table.py
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+CAMPAIGNS = HERE.parent / "campaigns"
+KERNELS = (
+    *("rms_norm", "layer_norm", "geglu", "jsd", "group_norm", "cross_entropy", "rope"),
+    "fused_linear_cross_entropy",
+)
+BEGIN, END = "<!-- made by table.py -->\n", "<!-- end -->\n"
+WON = ("accepted", "accepted_with_note")
+UNKNOWN = "unknown"
+
+
+def grid(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(str(cell) for cell in line)} |\n" for line in lines)
+
+
+def megabytes(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value / 1e6:.1f} MB"
+
+
+def times(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.3f}x"
+
+
+def profiles(folder: Path) -> dict[str, dict[str, Any]]:
+    found = {kernel: folder / kernel / "profile.json" for kernel in KERNELS}
+    return {kernel: json.loads(path.read_text(encoding="utf-8")) for kernel, path in found.items() if path.is_file()}
+
+
+def journals(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """The facts of each campaign in their order, by kernel."""
+    found = {}
+    for kernel in KERNELS:
+        path = folder / kernel / "journal.jsonl"
+        if path.is_file():
+            lines = path.read_text(encoding="utf-8").splitlines()
+            found[kernel] = [json.loads(line)["fact"] for line in lines]
+    return found
+
+
+def seen(profile: dict[str, Any]) -> list[object]:
+    """Class and evidence of one profile, and what the profiler said or why it said nothing."""
+    diagnosis, counters = profile["diagnosis"], profile["counters"] or {"status": "not_asked", "version": ""}
+    clues = [clue["evidence"] for clue in diagnosis["clues"] if clue["basis"] == "counters"]
+    letters = sorted({clue.rsplit("symptom ", 1)[1].rstrip(")") for clue in clues if "symptom " in clue})
+    share = profile["roof_percent"]
+    return [
+        profile["gpu"] or f"no GPU, {profile['arch']}",
+        "measured" if profile["evidence"] == "measured" else "estimated",
+        UNKNOWN if share is None else f"{share:.0f} %",
+        diagnosis["bottleneck"],
+        "counters" if diagnosis["confidence"] == "measured" else "heuristic",
+        f"{counters['status']} {counters['version']}".strip(),
+        ", ".join(letters) or "none",
+    ]
+
+
+def profiled(made: dict[str, dict[str, Any]]) -> str:
+    head = ("Kernel", "On", "Times", "Of the roof", "Held back by", "Told from", "Nsight Compute", "Symptoms")
+    rows = [[k, *(seen(made[k]) if k in made else ["not profiled yet", *[""] * 6])] for k in KERNELS]
+    return grid(head, rows)
+
+
+def bytes_of(made: dict[str, dict[str, Any]]) -> str:
+    head = ("Kernel", "Case", "Launch", "Launches", "Counted", "DRAM", "L2", "Held against", "Counted over read")
+    rows = []
+    for kernel, profile in made.items():
+        for one in profile["traffic"]:
+            dram = (one["dram_read"], one["dram_written"])
+            told = f"{one['ratio']:.3f}" if one["ratio"] is not None else UNKNOWN
+            apart = ", **more than 10 % apart**" if one["agrees"] is False else ""
+            rows.append([
+                kernel, one["case"], one["kernel"], one["launches"],
+                megabytes(one["counted_read"] + one["counted_written"]),
+                megabytes(None if None in dram else sum(dram)), megabytes(one["l2"]),
+                {"dram": "DRAM", "l2": "L2"}.get(one["level"], UNKNOWN), f"{told}{apart}",
+            ])  # fmt: skip
+    return grid(head, rows) if rows else "No profile says it yet.\n"
+
+
+def place(name: str, diagnosis: dict[str, Any]) -> str:
+    names = diagnosis["strategies"]
+    return f"{names.index(name) + 1} of {len(names)}" if name in names else "not in the plan"
+
+
+def limit(name: str, diagnosis: dict[str, Any]) -> float | None:
+    return next((one["at_most"] for one in diagnosis.get("plan", []) if one["name"] == name), None)
+
+
+def held(at_most: float | None, gave: float | None) -> str:
+    if at_most is None or gave is None:
+        return "says nothing"
+    return "holds" if gave <= at_most else "**wrong: it gave more**"
+
+
+def gain(number: int, parent: int, verdicts: dict[int, dict[str, Any]]) -> float | None:
+    """Of this change alone, over the variant it was made of. None where no GPU timed both."""
+    scores = [verdicts.get(n, {}).get("score") for n in (number, parent) if n]
+    if not all(score and score["evidence"] == "measured" for score in scores):
+        return None
+    mine, *before = [score["speed"] for score in scores]
+    return mine / before[0] if before else mine
+
+
+def of_campaign(kernel: str, facts: list[dict[str, Any]]) -> list[list[object]]:
+    """A line a variant: what was written down before it, and what came. The journal's own order is the proof."""
+    number, diagnosis = next((i, f["profile"]["diagnosis"]) for i, f in enumerate(facts) if f["kind"] == "profiled")
+    variants = {f["variant"]["number"]: (i, f["variant"]) for i, f in enumerate(facts) if f["kind"] == "round_opened"}
+    verdicts = {f["number"]: f["verdict"] for f in facts if f["kind"] == "variant_judged"}
+    winner = max((n for n, verdict in verdicts.items() if verdict["decision"] in WON), default=None)
+    rows: list[list[object]] = []
+    for n, (line, variant) in sorted(variants.items()):
+        name = variant["hypothesis"]["technique"]
+        verdict = verdicts.get(n)
+        gave = gain(n, variant["parent"], verdicts)
+        at_most = limit(name, diagnosis)
+        order = f"{number} before {line}" if number < line else f"**{number} after {line}**"
+        rows.append([
+            kernel, diagnosis["bottleneck"], f"v{n}{', the winner' if n == winner else ''}", name, order,
+            place(name, diagnosis), times(at_most), times(gave), held(at_most, gave),
+            verdict["decision"].replace("_", " ") if verdict else "not judged",
+        ])  # fmt: skip
+    return rows or [[kernel, diagnosis["bottleneck"], "no variant", *[""] * 7]]
+
+
+def forecasts(made: dict[str, list[dict[str, Any]]]) -> str:
+    head = (
+        *("Kernel", "Diagnosis", "Variant", "Removes", "Lines of the journal", "Place in the plan"),
+        *("At most (estimated)", "Gave (measured)", "The limit", "Decision"),
+    )
+    rows: list[list[object]] = []
+    for kernel in KERNELS:
+        rows += of_campaign(kernel, made[kernel]) if kernel in made else [[kernel, "no campaign yet", *[""] * 8]]
+    return grid(head, rows)
+
+
+def page(folder: Path, campaigns: Path) -> str:
+    """A variant's gain is of its own change, over the variant it was made of."""
+    made = profiles(folder)
+    return "\n".join((
+        "## What was seen", "", profiled(made),
+        "## Bytes, counted and read", "", bytes_of(made),
+        "## What was foretold, and what came", "", forecasts(journals(campaigns)),
+    ))  # fmt: skip
+
+
+def written(text: str, made: str) -> str:
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}\n{made}\n{END}{rest.split(END)[1]}"
+
+
+def main() -> None:
+    readme = HERE / "README.md"
+    readme.write_text(written(readme.read_text(encoding="utf-8"), page(HERE, CAMPAIGNS)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

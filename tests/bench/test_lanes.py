@@ -1,0 +1,38 @@
+"""Short passes are put behind one another, as long as there is memory for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.bench.lanes import GRAPH_US, MOST_BYTES, MOST_LANES, lane_bytes, lanes_for
+from bot.worker.contract import Argument, Call, TensorSpec
+
+
+@pytest.mark.parametrize(
+    ("pilot_us", "lanes"), [(75.0, 1), (74.9, 3), (22.0, 7), (100.0, 1), (2.0, MOST_LANES), (0.0, MOST_LANES)]
+)
+def test_short_passes_are_put_behind_one_another(pilot_us: float, lanes: int) -> None:
+    assert lanes_for(pilot_us, 0) == lanes
+    assert lanes == 1 or lanes == MOST_LANES or lanes * pilot_us >= GRAPH_US
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "lanes"),
+    [
+        (MOST_BYTES // 64, 64),
+        (MOST_BYTES // 64 + 1, 63),
+        (MOST_BYTES // 2, 2),
+        (MOST_BYTES // 2 + 1, 1),
+        (MOST_BYTES + 1, 1),
+    ],
+)
+def test_a_pass_that_does_nothing_with_gigabytes_gets_no_more_of_them(nbytes: int, lanes: int) -> None:
+    """The backward pass of a loss whose gradient is 1 launches no kernel; 64 lanes of it were more than a GPU holds."""
+    assert lanes_for(2.0, nbytes) == lanes
+    assert lanes_for(75.0, nbytes) == 1
+
+
+def test_everything_that_is_handed_over_counts() -> None:
+    x, dy = TensorSpec("x", "bfloat16", (4, 8)), TensorSpec("dy", "float32", (4, 8))
+    call = Call("c", "backward-4x8", "backward", (Argument("x", x),), (dy,), blob="", turns=1)
+    assert lane_bytes(call) == 4 * 8 * (2 + 4)

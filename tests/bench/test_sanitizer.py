@@ -1,0 +1,246 @@
+"""compute-sanitizer around a finalist: what it says is read strictly, and whatever goes wrong with it is told."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.bench import sanitizer
+from bot.bench.cell import Cells
+from bot.bench.launcher import Ended
+from bot.bench.looking import Scene
+from bot.bench.sandbox import LIMITS_ONLY, Sandbox
+from bot.bench.sanitizer import LEAST_GAIN, LOG, MOST_BYTES, Unreadable, is_finalist, parse, sanitized, small_calls
+from bot.model.measurement import Block, CaseResult, Paired, Reading, Sanitized
+from bot.worker.contract import ANSWER, Argument, Call, Plan, TensorSpec, render
+from bot.worker.contract.looking import LookAnswer
+from tests.bench import tiny
+from tests.bench.test_ncu import H200
+
+CLEAN = "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n"
+FOUND = """\
+========= COMPUTE-SANITIZER
+========= Invalid __global__ read of size 4 bytes
+=========     at _softmax_forward_kernel+0x120 in softmax.py:20
+=========     by thread (31,0,0) in block (4,0,0)
+=========     Access at 0x7f2c5a000154 is out of bounds
+=========     and is 1 bytes after the nearest allocation at 0x7f2c5a000000 of size 340 bytes
+=========     Saved host backtrace up to driver entry point at kernel launch time
+=========         Host Frame: cuLaunchKernelEx [0x2800] in __triton_launcher.so
+=========
+========= Invalid __shared__ write of size 16 bytes
+=========     at 0xda0 in /cell/source/tiny/ops/softmax.py:31:_softmax_backward_kernel
+=========     by thread (96,0,0) in block (44,0,0)
+=========     Address 0x40000 is out of bounds
+=========
+========= ERROR SUMMARY: 2 errors
+"""
+FIRST = "Invalid __global__ read of size 4 bytes in _softmax_forward_kernel, 1 bytes after the nearest allocation"
+LEAKS = "========= COMPUTE-SANITIZER\n========= Leaked 64 bytes at 0x7f00\n========= ERROR SUMMARY: 1 error\n"
+
+# -- what it says -----------------------------------------------------------------------------------------------------
+
+
+def test_errors_are_read_with_their_kernel_as_old_and_new_versions_name_it() -> None:
+    count, (read, write) = parse(FOUND)
+    assert count == 2
+    assert str(read) == FIRST
+    assert str(write) == "Invalid __shared__ write of size 16 bytes in _softmax_backward_kernel"
+    assert parse(CLEAN) == (0, ())
+    assert parse(LEAKS) == (1, ())
+
+
+@pytest.mark.parametrize(
+    ("log", "why"),
+    [
+        ("", "no beginning or no end"),
+        (CLEAN.splitlines()[0], "no beginning or no end"),
+        (CLEAN.splitlines()[1], "no beginning or no end"),
+        (CLEAN + "========= ERROR SUMMARY: 0 errors\n", "no beginning or no end"),
+        (CLEAN + "all is well\n", "lines that are not the tool's"),
+        (FOUND.replace("ERROR SUMMARY: 2 errors", "ERROR SUMMARY: 1 error"), "counts 1 errors and shows 2"),
+        (FOUND.replace("2 errors", "no errors"), "no beginning or no end"),
+    ],
+)
+def test_what_the_tool_does_not_write_is_not_read(log: str, why: str) -> None:
+    with pytest.raises(Unreadable, match=why):
+        parse(log)
+
+
+# -- who is looked at, and at what ------------------------------------------------------------------------------------
+
+
+def confirmed(v0: float, mine: float, processes: int = 3) -> CaseResult:
+    block: Block = (v0, v0, mine, mine)
+    reading = Reading(blocks=(block,) * 24)
+    return CaseResult(case="c", paired=Paired(tier="replay", search=reading, confirm=(reading,) * processes))
+
+
+def test_only_who_could_win_is_looked_at() -> None:
+    least = 100 * 2.718281828459045**LEAST_GAIN
+    assert is_finalist((confirmed(100, 120), confirmed(least + 0.01, 100)))
+    assert not is_finalist((confirmed(100, 100), confirmed(least - 0.01, 100)))
+    assert not is_finalist((confirmed(200, 100, processes=0),))
+    assert not is_finalist((CaseResult(case="c"),))
+
+
+def check(direction: str, rows: int, cols: int, **spec: Any) -> Call:
+    name = f"{direction}-{rows}x{cols}"
+    return Call(name, name, direction, (Argument("x", TensorSpec("x", "float32", (rows, cols), **spec)),), ())
+
+
+def chosen(*checks: Call) -> list[str]:
+    return [call.case for call in small_calls(Plan((), checks, ()))]
+
+
+def test_rows_that_end_inside_a_block_are_run_the_smallest_and_the_largest() -> None:
+    odd = [check("backward", 5, 17), check("backward", 7, 255), check("backward", 3, 1000)]
+    assert chosen(*odd, check("forward", 2, 3), check("backward", 4, 256)) == ["backward-5x17", "backward-3x1000"]
+    assert chosen(odd[0]) == ["backward-5x17"]
+    assert chosen(check("forward", 5, 17), check("forward", 4, 256)) == ["forward-5x17"]
+    assert chosen(check("full", 4, 256)) == ["full-4x256"]
+    assert chosen(check("backward", 9, 33, layout="padded"), check("backward", 8, 33)) == ["backward-8x33"]
+    assert chosen() == []
+
+
+def test_what_is_too_large_to_be_quick_is_not_run() -> None:
+    rows = MOST_BYTES // 4
+    assert chosen(check("full", rows, 1)) == [f"full-{rows}x1"]
+    assert chosen(check("full", rows + 1, 1)) == []
+
+
+# -- with a tool ------------------------------------------------------------------------------------------------------
+
+SCRIPT = """#!/bin/bash
+if [ "$1" = --version ]; then echo "NVIDIA (R) Compute Sanitizer"; echo "Version 2025.3.1.0 (build 1)"; exit; fi
+[ "$1 $2 $3 $4" = "--tool memcheck --report-api-errors no" ] || exit 9
+[ "$5 $6 $7" = "--target-processes application-only --log-file" ] || exit 9
+log=$8; shift 8
+[ -n "$FOUND" ] && cp "$FOUND" "$log"
+exec "$@"
+"""
+ANSWERS = "import sys; open(sys.argv[1], 'w').write(sys.argv[2])"
+PLAN = Plan((), (check("backward", 5, 17), check("backward", 3, 1000)), ())
+
+
+class Worker:
+    """Starts the tool around a program that answers as the worker would, and shows it one log a subject."""
+
+    def __init__(self, logs: dict[str, str], *, stopped: str = "", silent: str = "") -> None:
+        self.logs, self.stopped, self.silent = logs, stopped, silent
+        self.extra: list[dict[str, str]] = []
+
+    def __call__(self, cells: Any, where: Any, limits: Any, extra: dict[str, str], gpu: Any, around: Any) -> Ended:
+        self.extra.append(extra)
+        subject = where.answer.host.parent.parent.name
+        shown = where.home / "shown.log"
+        if subject in self.logs:
+            shown.write_text(self.logs[subject])
+        answer = (
+            [str(where.answer.host / ANSWER), render(LookAnswer(()))] if subject != self.silent else ["/dev/null", ""]
+        )
+        environment = {"PATH": "/usr/bin:/bin", "FOUND": str(shown) if shown.exists() else ""}
+        done = subprocess.run([*around.argv, sys.executable, "-c", ANSWERS, *answer], env=environment, check=False)
+        return Ended(done.returncode, self.stopped, 60.0, "")  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Sanitized]:
+    tool = tmp_path / "tools" / "compute-sanitizer"
+    tool.parent.mkdir()
+    tool.write_text(SCRIPT)
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}:/usr/bin:/bin")
+
+    def scene(name: str) -> Scene:
+        folder = tmp_path / name
+        folder.mkdir()
+        cells = Cells(None, Sandbox(LIMITS_ONLY), tmp_path / "suitcase", tmp_path, H200)  # type: ignore[arg-type]
+        return Scene(cells, tiny.SITE, tiny.files(), folder, folder, PLAN, 2**30)
+
+    def look(worker: Worker) -> Sanitized:
+        monkeypatch.setattr(sanitizer, "start_afresh", worker)
+        return sanitized(scene("mine"), scene("stock"))
+
+    return look
+
+
+def test_a_clean_finalist_is_said_to_be_clean_and_v0_is_not_asked(looked: Callable[..., Sanitized]) -> None:
+    worker = Worker({"mine": CLEAN})
+    found = looked(worker)
+    assert found.said == "clean, memcheck of backward-5x17, backward-3x1000, 2025.3"
+    assert worker.extra == [{"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}]
+
+
+def test_a_finding_that_v0_does_not_have_is_one(looked: Callable[..., Sanitized]) -> None:
+    found = looked(Worker({"mine": FOUND, "stock": CLEAN}))
+    assert (found.status, found.detail) == ("found", f"{FIRST} and 1 more")
+
+
+def test_what_v0_does_too_is_excused_and_nothing_else(looked: Callable[..., Sanitized], tmp_path: Path) -> None:
+    found = looked(Worker({"mine": FOUND, "stock": FOUND}))
+    assert found.status == "clean"
+    assert found.detail.endswith("what was found v0 does too")
+
+
+def test_one_finding_more_than_v0_has_is_one(looked: Callable[..., Sanitized]) -> None:
+    only_shared = FOUND.replace("Invalid __global__ read of size 4 bytes", "Leaked")
+    found = looked(Worker({"mine": FOUND, "stock": only_shared}))
+    assert (found.status, found.detail) == ("found", FIRST)
+
+
+@pytest.mark.parametrize(
+    ("worker", "why"),
+    [
+        (Worker({"mine": CLEAN}, stopped="deadline"), "it was ended: deadline, after 60 s"),
+        (Worker({}), "it left none that can be read"),
+        (Worker({"mine": "nonsense"}), "it holds lines that are not the tool's"),
+        (Worker({"mine": LEAKS}), "it counts 1 errors, none of them an access that is known"),
+        (Worker({"mine": CLEAN}, silent="mine"), "the worker did not come to its end; protocol: ended without"),
+        (Worker({"mine": FOUND}), f"{FIRST}; whether v0 does that is not known: it left none that can be read"),
+    ],
+    ids=["deadline", "no log", "nonsense", "unknown", "no answer", "v0 unknown"],
+)
+def test_a_tool_that_does_not_work_is_told_and_blames_nobody(
+    worker: Worker, why: str, looked: Callable[..., Sanitized]
+) -> None:
+    found = looked(worker)
+    assert found.status == "failed"
+    assert found.said.startswith(f"did not work, {why}")
+
+
+def test_a_finding_counts_also_where_it_cost_the_worker_its_life(looked: Callable[..., Sanitized]) -> None:
+    assert looked(Worker({"mine": FOUND, "stock": CLEAN}, silent="mine")).status == "found"
+
+
+def test_a_link_in_place_of_the_log_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "other").write_text(CLEAN)
+    (tmp_path / LOG).symlink_to(tmp_path / "other")
+    with pytest.raises(Unreadable, match="left none"):
+        sanitizer._log(tmp_path / LOG)
+
+
+def test_without_the_tool_it_is_said_that_it_is_not_there(
+    looked: Callable[..., Sanitized], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sanitizer, "PLACES", ())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    worker = Worker({})
+    assert looked(worker).said == "not present"
+    assert worker.extra == []
+
+
+def test_a_program_of_that_name_that_has_no_version_is_not_the_tool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sanitizer, "PLACES", ())
+    other = tmp_path / "compute-sanitizer"
+    other.write_text("#!/bin/sh\necho hello\n")
+    other.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert sanitizer.find_tool() is None
