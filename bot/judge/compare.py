@@ -122,8 +122,8 @@ class Case:
                 case=self.name,
                 label=label,
                 dtype=mine.record.dtype,
-                baseline=errors(_hide_strange(old, truth, old), truth, known.floor),
-                variant=errors(_hide_strange(old, truth, new), truth, known.floor),
+                baseline=errors(_hide_strange(old, truth, old), truth, known.floors[key]),
+                variant=errors(_hide_strange(old, truth, new), truth, known.floors[key], new.dtype),
                 noise=known.noise[key],
             )
         )

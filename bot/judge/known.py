@@ -8,7 +8,7 @@ import torch
 
 from bot.judge import oracle
 from bot.judge.answer import Returned
-from bot.judge.inputs import fill, raw_bytes
+from bot.judge.inputs import DTYPES, fill, raw_bytes
 from bot.judge.noise import noisy
 from bot.judge.plan import Probe
 from bot.judge.recipe import Recipe
@@ -21,8 +21,8 @@ class Known:
     truth: oracle.Truth
     inputs: dict[str, bytes]
     """The raw bytes of every tensor before the pass."""
-    floor: float
-    """Rows whose largest value is below this are compared on this scale."""
+    floors: dict[tuple[str, str], float]
+    """Rows whose largest value is below this are compared on this scale, by output."""
     noise: dict[tuple[str, str], Errors]
     """The errors that float32 rounding alone makes, by output."""
     baseline: Returned | None = None
@@ -35,11 +35,23 @@ class Known:
         return f"values: {self.probe.kind}" + (f"; {numbers}" if numbers else "")
 
 
+def _smallest(probe: Probe, key: tuple[str, str]) -> float:
+    """The smallest number of a result's type that has all its digits. Those below lie as far apart as those above, so
+    a gradient averaged over thousands of rows is a step or two of float16, and nobody can round it better."""
+    role, name = key
+    specs = {spec.name: spec for spec in probe.call.tensors}
+    spec = specs[name] if role == "gradient" else probe.call.grads[int(name)]
+    return float(torch.finfo(DTYPES[spec.dtype]).tiny)
+
+
 def known_of(recipe: Recipe, probe: Probe) -> tuple[Known, dict[str, torch.Tensor]]:
     """Everything about a probe that can be known before any kernel ran, and its inputs."""
     filled = fill(recipe, probe)
     right, faint = oracle.truth(recipe, probe, filled), oracle.floor(filled)
     samples = noisy(recipe, probe, filled)
-    noise = {key: largest_of([errors(sample[key], exact, faint) for sample in samples]) for key, exact in right.items()}
+    floors = {key: max(faint, _smallest(probe, key)) for key in right}
+    noise = {
+        key: largest_of([errors(sample[key], exact, floors[key]) for sample in samples]) for key, exact in right.items()
+    }
     inputs = {name: raw_bytes(tensor) for name, tensor in filled.items()}
-    return Known(probe, right, inputs, faint, noise), filled
+    return Known(probe, right, inputs, floors, noise), filled

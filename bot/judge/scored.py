@@ -140,7 +140,9 @@ class Scored:
                 self._limits[label, bank] = (
                     TIMES * worst + ULPS * ulp,
                     RMS_TIMES * typical + RMS_ULPS * ulp,
-                    LEAN_TIMES * abs(seen.lean) + LEAN_ULPS * ulp + LEAN_ULPS_OF_FLOAT32 * FLOAT32_ULP,
+                    LEAN_TIMES * max(abs(seen.lean), abs(seen.grain))
+                    + LEAN_ULPS * ulp
+                    + LEAN_ULPS_OF_FLOAT32 * FLOAT32_ULP,
                 )
             most, usual, common = self._limits.get((label, bank), (0.0, 0.0, 0.0))
             if not worst <= most:

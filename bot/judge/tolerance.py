@@ -30,6 +30,8 @@ LEAN_ULPS = 0.05
 """Approximate transcendentals lean by a twentieth of a last place of bfloat16, rounding to it by far less."""
 LEAN_ULPS_OF_FLOAT32 = 8.0
 """What every kernel computes in."""
+GRAINS = 2.0
+"""Who rounds twice may lean twice."""
 CROWD_FOR_LEAN = 1024.0
 """Of fewer values the chance of their roundings leans as much as the rule allows."""
 FLOAT32_ULP = float(torch.finfo(torch.float32).eps)
@@ -47,6 +49,9 @@ class Errors:
     """Of all values together: the share by which they are too large (above 0) or too small."""
     crowd: float = 0.0
     """How many values of one size would tell it as well."""
+    grain: float = 0.0
+    """By how much the truth itself leans once it is rounded to the type: a gradient of one value alone is rounded one
+    way everywhere."""
 
 
 def _rows(tensor: torch.Tensor) -> torch.Tensor:
@@ -68,7 +73,7 @@ def largest_of(samples: Sequence[Errors]) -> Errors:
     worst = torch.stack([sample.worst for sample in samples]).amax(dim=0)
     rms = torch.stack([sample.rms for sample in samples]).square().mean(dim=0).sqrt()
     furthest = max(samples, key=lambda sample: abs(sample.lean))
-    return Errors(worst, rms, furthest.lean, furthest.crowd)
+    return Errors(worst, rms, furthest.lean, furthest.crowd, furthest.grain)
 
 
 def _lean(difference: torch.Tensor, truth: torch.Tensor) -> tuple[float, float]:
@@ -80,17 +85,22 @@ def _lean(difference: torch.Tensor, truth: torch.Tensor) -> tuple[float, float]:
     return float((difference * truth).sum()) / total, total**2 / fourth
 
 
-def errors(found: torch.Tensor, truth: torch.Tensor, floor: float = 0.0) -> Errors:
-    """Where the found value is not finite the error is NaN, which no limit accepts. Where the truth is not, there is
-    nothing to be near to, and no error."""
+def errors(found: torch.Tensor, truth: torch.Tensor, floor: float = 0.0, kind: torch.dtype | None = None) -> Errors:
+    """`kind` is the type of what was found, if that was made wider since.
+
+    Where the found value is not finite the error is NaN, which no limit accepts. Where the truth is not, there is
+    nothing to be near to, and no error.
+    """
     if truth.numel() == 0:
         return Errors(torch.zeros(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64))
-    there = truth.isfinite()
+    there, kind = truth.isfinite(), kind or found.dtype
     truth, found = torch.where(there, truth, 0.0), torch.where(there, found.double(), 0.0)
     scale = _scale(truth, floor)[:, None]
     difference = _rows(found - truth) / scale
-    lean, crowd = _lean(difference, _rows(truth) / scale)
-    return Errors(difference.abs().amax(dim=1), difference.square().mean(dim=1).sqrt(), lean, crowd)
+    shares = _rows(truth) / scale
+    lean, crowd = _lean(difference, shares)
+    grain, _ = _lean(_rows(truth.to(kind).double() - truth) / scale, shares)
+    return Errors(difference.abs().amax(dim=1), difference.square().mean(dim=1).sqrt(), lean, crowd, grain)
 
 
 @dataclass(frozen=True)
@@ -165,7 +175,8 @@ def _leaning(entries: Sequence[Entry]) -> Iterator[tuple[str, Mark]]:
     for entry in entries:
         if entry.variant.crowd < CROWD_FOR_LEAN:
             continue
-        yardstick = max(abs(entry.baseline.lean), NOISE_FACTOR * abs(entry.noise.lean))
+        grain = GRAINS * abs(entry.variant.grain)
+        yardstick = max(abs(entry.baseline.lean), NOISE_FACTOR * abs(entry.noise.lean), grain)
         limit = RMS_FACTOR * yardstick + LEAN_ULPS * entry.ulp + LEAN_ULPS_OF_FLOAT32 * FLOAT32_ULP
         yield entry.case, Mark(entry.label, "common", _over(abs(entry.variant.lean), limit))
 

@@ -78,7 +78,7 @@ def instructions(kernel: Any, folder: Path) -> tuple[tuple[str, int], ...]:
 def test_all_words_cost_the_same(tmp_path: Path) -> None:
     """A pair that is to be equal has the same instructions, in another order: one kind of half was a fifth slower."""
     place = tmp_path / "rows.py"
-    place.write_text(source(16, seed=3), encoding="utf-8")
+    place.write_text(source(8, seed=3), encoding="utf-8")
     spec = importlib.util.spec_from_file_location("rows_for_calibration", place)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from bot.judge.answer import read_answer
+from bot.judge.answer import Found, Returned, read_answer
 from bot.judge.compare import rows
+from bot.judge.inputs import raw_bytes
 from bot.judge.known import Known, known_of
-from bot.judge.plan import Probe
-from bot.worker.contract import Refusal, Row
+from bot.judge.plan import Probe, call_of
+from bot.judge.recipes import RECIPES
+from bot.worker.contract import Refusal, Row, Shape, TensorOut
 from tests.judge.returned import CHECKS, PROBES, RECIPE, Kernel, Results, right, write_answer
 
 FORWARD, FULL = (check.id for check in CHECKS)
@@ -189,6 +191,44 @@ def test_a_grossly_wrong_untouched_kernel_is_no_yardstick(known: list[Known], tm
     found = rows(lame, returned, baseline=True)
     assert [row.passed for row in found] == [False, False]
     assert "typically further than" in found[0].detail
+
+
+GRADIENT = ("gradient", "y_pred")
+
+
+def of_many_values(dtype: str) -> Known:
+    """A loss averaged over so many values that its gradient is a few of the smallest steps of float16."""
+    shape = Shape("backward", "backward", (("rows", 72), ("cols", 256)), dtype)
+    constants = {"reduction": "mean", "log_target": True, "eps": 1e-6}
+    call = call_of(RECIPES["kl_div"], shape, constants, "000")
+    return known_of(RECIPES["kl_div"], Probe(call, shape, "offset", constants, seed=7))[0]
+
+
+def left(gradient: torch.Tensor) -> Returned:
+    kind, raw = str(gradient.dtype).removeprefix("torch."), raw_bytes(gradient)
+    record = TensorOut(*GRADIENT, kind, tuple(gradient.shape), gradient.stride(), "cpu", 0, len(raw))  # type: ignore[arg-type]
+    return Returned(({GRADIENT: Found(record, raw)},), (), "")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_what_its_type_cannot_hold_is_nobodys_error(dtype: str) -> None:
+    known = of_many_values(dtype)
+    stock = known.truth[GRADIENT].to(getattr(torch, dtype))
+    known = dataclasses.replace(known, baseline=left(stock))
+    (own,) = rows([known], {"000": left(stock)}, baseline=True)
+    assert own.passed, own.detail
+    (same,) = rows([known], {"000": left(stock)}, baseline=False)
+    assert same.passed
+    for wrong in (torch.zeros_like(stock), 1.5 * stock, -stock):
+        (row,) = rows([known], {"000": left(wrong)}, baseline=False)
+        assert row.margin is not None
+        assert row.margin > 1
+
+
+def test_where_a_type_ends_is_asked_of_each_result_by_itself() -> None:
+    half, full = of_many_values("float16"), of_many_values("float32")
+    assert half.floors == {GRADIENT: torch.finfo(torch.float16).tiny}
+    assert 0 < full.floors[GRADIENT] < 1e-8
 
 
 def test_a_number_in_place_of_a_nan_is_told(known: list[Known], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -202,3 +203,16 @@ def test_one_value_that_dwarfs_all_others_is_one_value() -> None:
     assert errors(torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.float64)).crowd == 0.0
     faint = torch.full((2, 3), 1e-99, dtype=torch.float64)
     assert errors(faint, faint, floor=1.0).crowd == 0.0
+
+
+def test_what_is_one_value_alone_leans_as_its_rounding_does() -> None:
+    """The gradient of a total variation is plus or minus one number. v0 may meet it by luck of two roundings."""
+    signs = torch.randn(64, 100, generator=torch.Generator().manual_seed(1), dtype=torch.float64).sign()
+    truth = signs * 1.0035  # nearest in bfloat16: 1.0, a third of a percent below
+    once, none = errors(truth.bfloat16(), truth), errors(truth, truth)
+    lucky = dataclasses.replace(once, lean=0.0)
+    assert once.grain == pytest.approx(once.lean) == pytest.approx(-0.0035, rel=0.01)
+    assert marks([Entry("c", "gradient x", "bfloat16", lucky, once, none)])["c"].ratio <= 1
+    further = dataclasses.replace(once, lean=4 * once.lean)
+    assert marks([Entry("c", "gradient x", "bfloat16", lucky, further, none)])["c"].rule == "common"
+    assert errors(truth.bfloat16().double(), truth, kind=torch.bfloat16).grain == once.grain

@@ -330,7 +330,7 @@ CONFIGS: dict[str, tuple[str, str]] = {
     '[policy]\nevidense = "static"\n': ("config_invalid", "unknown key `policy.evidense`"),
     "[policy\n": ("config_invalid", "it is not TOML"),
     "[policy]\nmax_variants = 0\n": ("config_invalid", "`policy.max_variants`"),
-    "[target.kernels.scale]\n": ("config_invalid", "swiglu, tvd; docs/kernels.md"),
+    "[target.kernels.scale]\n": ("config_invalid", "such as rms_norm, softmax or swiglu; docs/kernels.md"),
 }
 
 

@@ -18,3 +18,7 @@ from bot.worker.passes import _laid_out
 def test_strides_are_those_of_the_interpreter(layout: Layout, shape: tuple[int, ...]) -> None:
     laid = _laid_out(torch.zeros(shape), layout)
     assert _strides(TensorSpec("x", "float32", shape, layout=layout)) == laid.stride()
+
+
+def test_the_gradient_of_a_loss_has_no_dimensions() -> None:
+    assert _strides(TensorSpec("dloss", "float32", ())) == ()
