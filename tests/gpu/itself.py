@@ -15,11 +15,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from bot.analysis.paired import estimate
+from bot.analysis.paired import estimate, usable
 from bot.bench.gpu import the_gpu
 from bot.bench.measured import Effort, MeasuredBench, open_measured_bench
 from bot.bench.overlay import base_files
 from bot.cli.judge_suite import target_of
+from bot.errors import OperatorError
 from bot.model.measurement import CaseResult, Measurement
 from bot.model.variant import SourceFile
 
@@ -38,7 +39,7 @@ def held(bench: MeasuredBench, sources: tuple[SourceFile, ...]) -> Measurement:
 
 def row(case: CaseResult) -> dict[str, object]:
     """v0 over copy, minus one, in percent: of each fresh process, and of all."""
-    if case.paired is None:
+    if case.paired is None or not usable(case.paired.confirm):
         return {"case": case.case, "why_not": "not timed"}
     found = estimate(case.paired.confirm)
     error = 100 * math.expm1(found.mean)
@@ -74,6 +75,9 @@ def main() -> int:
             )
             try:
                 found = held(bench, sources)
+            except OperatorError as error:  # the others are asked all the same
+                print(kernel, f"not read: {error}", flush=True)
+                continue
             finally:
                 bench.close()
         rows = [row(case) for case in found.cases]
