@@ -14,7 +14,7 @@ from typing import Any
 from bot.bench import overlay, planted
 from bot.bench.bailiff import Judge
 from bot.bench.cell import Cells, places, run_cell
-from bot.bench.lanes import lane_bytes, lanes_for
+from bot.bench.lanes import lanes_for
 from bot.bench.launcher import Limits
 from bot.bench.planted import Size
 from bot.bench.suitcase import pack
@@ -221,7 +221,7 @@ class Calibrating:
         """How long each size takes decides how many lanes it gets."""
         for place, size in enumerate(planted.SIZES):
             self._read(size, stock[size.name], [stock[size.name]], 4, fresh=place == 0)
-            nbytes = lane_bytes(self._calls[size.case.id])
+            nbytes = self._calls[size.case.id].nbytes
             self._lanes[size.name] = lanes_for(statistics.median(self._times[size.name]), nbytes)
         self._judge.ask(CloseRequest("close"), Closed)
 

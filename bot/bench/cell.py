@@ -31,11 +31,12 @@ from bot.worker.contract import (
     render,
 )
 from bot.worker.contract.gpu import GpuAnswer, GpuRequest
+from bot.worker.contract.harvest import HarvestAnswer
 from bot.worker.contract.hosting import HostAnswer
 from bot.worker.contract.looking import LookAnswer, LookRequest
 
 INSIDE = "/cell"
-A = TypeVar("A", CheckAnswer, CompileAnswer, GpuAnswer, HostAnswer, LookAnswer)
+A = TypeVar("A", CheckAnswer, CompileAnswer, GpuAnswer, HarvestAnswer, HostAnswer, LookAnswer)
 KINDS = get_args(Fault.model_fields["kind"].annotation)
 
 

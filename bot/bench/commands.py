@@ -62,10 +62,10 @@ def _summary(ended: Ended, deadline_s: float) -> str:
 def _kept(output: str) -> str:
     """The end of it, and before that the first errors where they came earlier: of a hundred failures the end holds
     names alone."""
-    end = output[-KEPT_OUTPUT:]
-    errors = dict.fromkeys(line.strip() for line in output[: -len(end) or None].splitlines() if line.startswith("E  "))
+    before, end = output[:-KEPT_OUTPUT], output[-KEPT_OUTPUT:]
+    errors = dict.fromkeys(line.strip() for line in before.splitlines() if line.startswith("E  "))
     first = [line[:KEPT_SUMMARY] for line in list(errors)[:KEPT_ERRORS]]
-    return "\n".join([*first, "...", end]) if first and len(output) > len(end) else end
+    return "\n".join([*first, "...", end]) if first else end
 
 
 def run_command(

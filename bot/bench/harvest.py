@@ -106,7 +106,7 @@ def _ran(farm: Farm, tree: Path, site: KernelSite, arch: str) -> HarvestAnswer |
     (where.request.host / REQUEST).write_text(render(request), encoding="utf-8")
     limits = Limits(SECONDS)
     ended = start_afresh(farm.cells, where, limits, {}, None)
-    return answered(where, ended, HarvestAnswer, limits)  # type: ignore[type-var]
+    return answered(where, ended, HarvestAnswer, limits)
 
 
 def _planned(farm: Farm, kernel: str) -> Planned:

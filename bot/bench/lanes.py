@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-from bot.worker.contract import Call
-
 SHORT_US, GRAPH_US = 75.0, 150.0
 """A pass shorter than this is put several times into one graph, until the graph takes about so long. Played alone,
 passes of 22 us that nobody had changed came out up to 0.5 % apart on an H200; several in one graph within 0.1 %."""
@@ -14,12 +12,8 @@ MOST_BYTES = 4 * 2**30
 """Of all lanes together: a backward pass that launches next to nothing may still be handed gigabytes."""
 
 
-def lane_bytes(call: Call) -> int:
-    """What one lane is handed."""
-    return sum(spec.nbytes for spec in call.tensors)
-
-
 def lanes_for(pilot_us: float, nbytes: int) -> int:
+    """`nbytes` are what one of them is handed."""
     if pilot_us >= SHORT_US:
         return 1
     return max(1, min(MOST_LANES, math.ceil(GRAPH_US / max(pilot_us, 1.0)), MOST_BYTES // max(1, nbytes)))

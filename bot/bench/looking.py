@@ -10,6 +10,7 @@ from typing import Literal
 from bot.bench import ncu, overlay
 from bot.bench.cell import Around, Cells, Places, answered, places, run_cell, start_afresh
 from bot.bench.launcher import Limits
+from bot.bench.nvidia_tool import Tool
 from bot.bench.sandbox import Mount
 from bot.errors import OperatorError
 from bot.model.measurement import Fault
@@ -100,7 +101,7 @@ def largest(plan: Plan) -> list[Call]:
     return [best[name].call for name in directions or best]
 
 
-def _profiled(scene: Scene, kernels: Sequence[str], tool: ncu.Tool, name: str, *, extra: bool) -> Counters:
+def _profiled(scene: Scene, kernels: Sequence[str], tool: Tool, name: str, *, extra: bool) -> Counters:
     where = _places(scene, name)
     request = _request(scene, where, largest(scene.plan), "counters")
     (where.request.host / REQUEST).write_text(render(request), encoding="utf-8")

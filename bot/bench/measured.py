@@ -18,7 +18,7 @@ from bot.bench.bailiff import Objection
 from bot.bench.cell import Cells
 from bot.bench.checks import Checked, Checker, Laid
 from bot.bench.gpu import Gpu, the_gpu
-from bot.bench.lanes import lane_bytes, lanes_for
+from bot.bench.lanes import lanes_for
 from bot.bench.launcher import Limits
 from bot.bench.looking import Found, Scene, look
 from bot.bench.measure import Deadlines, StaticBench, make_cells
@@ -116,7 +116,7 @@ class MeasuredBench(StaticBench):
         self._turn = threading.Lock()
         """One variant at a time has the clock."""
         super().__init__(tree, site, suite, cells.gpu.arch, cells, deadlines, seed)
-        self._bytes = {case.call.case: lane_bytes(case.call) for case in self._plan.cases}
+        self._bytes = {case.call.case: case.call.nbytes for case in self._plan.cases}
         self.gpu_ms = 0.0
         """GPU time spent on timing so far."""
 

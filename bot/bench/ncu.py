@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from bot.analysis.symptoms import ASKED, COUNTERS
-from bot.bench.gpu import ASK_SECONDS, Gpu
+from bot.bench.gpu import Gpu
 from bot.bench.ncu_export import MOST_BYTES, Unreadable, parse
+from bot.bench.nvidia_tool import Tool, first_of
 from bot.model.profiling import Counters, KernelCounters
 
 LOG = "ncu.csv"
@@ -21,29 +20,8 @@ OLDEST = {"8": (2020, 1), "9": (2022, 3), "10": (2025, 1), "12": (2025, 1)}
 11.8 and 12.8; NVIDIA's release history of Nsight Compute, read 2026-11-22)."""
 MOST_LAUNCHES = 48
 """Each is replayed some forty times for its counters."""
-_VERSION = re.compile(r"Version (\d{4})\.(\d+)")
 _NAME = re.compile(r"[A-Za-z_]\w{0,199}", re.ASCII)
 WANTED = frozenset(alias for names in COUNTERS.values() for alias in names)
-
-
-@dataclass(frozen=True)
-class Tool:
-    path: Path
-    version: tuple[int, int]
-
-    @property
-    def shown(self) -> str:
-        return f"{self.version[0]}.{self.version[1]}"
-
-    @property
-    def home(self) -> Path:
-        """What a sandbox has to show for it to start."""
-        return self.path.resolve().parent
-
-
-def version_in(text: str) -> tuple[int, int] | None:
-    found = _VERSION.search(text)
-    return (int(found[1]), int(found[2])) if found else None
 
 
 def is_whole(path: Path) -> bool:
@@ -64,17 +42,7 @@ def _candidates() -> Iterable[Path]:
 
 def find_tool() -> Tool | None:
     """The one on the PATH, else the newest where NVIDIA installs it."""
-    for path in _candidates():
-        try:
-            done = subprocess.run(
-                [str(path), "--version"], capture_output=True, text=True, timeout=ASK_SECONDS, check=False
-            )
-        except (OSError, subprocess.SubprocessError):
-            continue
-        version = version_in(done.stdout)
-        if version is not None:
-            return Tool(path, version)
-    return None
+    return first_of(_candidates())
 
 
 def is_sliced(gpu: Gpu) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +15,9 @@ from pathlib import Path
 from bot.analysis.measured import read_case
 from bot.bench import overlay
 from bot.bench.cell import Around, answered, places, start_afresh
-from bot.bench.gpu import ASK_SECONDS
 from bot.bench.launcher import Ended, Limits
 from bot.bench.looking import Scene
-from bot.bench.ncu import Tool, version_in
+from bot.bench.nvidia_tool import Tool, first_of
 from bot.bench.sandbox import Mount
 from bot.errors import OperatorError
 from bot.model.measurement import CaseResult, Fault, Sanitized
@@ -65,15 +63,7 @@ def _candidates() -> Iterable[Path]:
 
 def find_tool() -> Tool | None:
     """The one on the PATH, else the newest of a CUDA toolkit."""
-    for path in _candidates():
-        try:
-            asked = [str(path), "--version"]
-            done = subprocess.run(asked, capture_output=True, text=True, timeout=ASK_SECONDS, check=False)
-        except (OSError, subprocess.SubprocessError):
-            continue
-        if (version := version_in(done.stdout)) is not None:
-            return Tool(path, version)
-    return None
+    return first_of(_candidates())
 
 
 def is_finalist(cases: tuple[CaseResult, ...]) -> bool:
@@ -83,10 +73,6 @@ def is_finalist(cases: tuple[CaseResult, ...]) -> bool:
 
 
 # -- what is run ------------------------------------------------------------------------------------------------------
-
-
-def _nbytes(call: Call) -> int:
-    return sum(spec.nbytes for spec in call.tensors)
 
 
 def _is_odd(call: Call) -> bool:
@@ -99,9 +85,9 @@ def _is_odd(call: Call) -> bool:
 def small_calls(plan: Plan) -> tuple[Call, ...]:
     """The smallest and the largest small check that runs a backward pass, and so the forward before it; of forward
     passes where there is no other."""
-    small = [call for call in plan.checks if call.tensors and 0 < _nbytes(call) <= MOST_BYTES]
+    small = [call for call in plan.checks if call.tensors and 0 < call.nbytes <= MOST_BYTES]
     both = [call for call in small if call.direction != "forward"] or small
-    fit = sorted([call for call in both if _is_odd(call)] or both, key=lambda call: (_nbytes(call), call.id))
+    fit = sorted([call for call in both if _is_odd(call)] or both, key=lambda call: (call.nbytes, call.id))
     return (fit[0], fit[-1])[: 1 + (fit[0].case != fit[-1].case)] if fit else ()
 
 

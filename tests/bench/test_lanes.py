@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.bench.lanes import GRAPH_US, MOST_BYTES, MOST_LANES, lane_bytes, lanes_for
+from bot.bench.lanes import GRAPH_US, MOST_BYTES, MOST_LANES, lanes_for
 from bot.worker.contract import Argument, Call, TensorSpec
 
 
@@ -35,4 +35,4 @@ def test_a_pass_that_does_nothing_with_gigabytes_gets_no_more_of_them(nbytes: in
 def test_everything_that_is_handed_over_counts() -> None:
     x, dy = TensorSpec("x", "bfloat16", (4, 8)), TensorSpec("dy", "float32", (4, 8))
     call = Call("c", "backward-4x8", "backward", (Argument("x", x),), (dy,), blob="", turns=1)
-    assert lane_bytes(call) == 4 * 8 * (2 + 4)
+    assert call.nbytes == 4 * 8 * (2 + 4)

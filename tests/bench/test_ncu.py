@@ -11,11 +11,12 @@ from bot.analysis.symptoms import COUNTERS, Reading, classified, dominant, sympt
 from bot.bench import ncu
 from bot.bench.gpu import Gpu
 from bot.bench.ncu_export import Unreadable, number, parse
+from bot.bench.nvidia_tool import Tool
 from bot.model.diagnosis import Bottleneck
 
 HERE = Path(__file__).parent / "ncu"
 RAW, DETAILS, REAL = ((HERE / f"{name}.csv").read_text(encoding="utf-8") for name in ("raw", "details", "h200"))
-TOOL = ncu.Tool(Path("/opt/ncu"), (2025, 3))
+TOOL = Tool(Path("/opt/ncu"), (2025, 3))
 H200 = Gpu(uuid="GPU-1", name="NVIDIA H200", driver="580", arch="sm_90", memory_mib=143771, nodes=())
 DENIED = "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters\n"
 NOTHING = "==WARNING== No kernels were profiled.\nAvailable Kernels:\n1. elementwise_kernel<4, FillFunctor<float>>\n"
@@ -85,15 +86,15 @@ def test_a_hostile_table_is_capped() -> None:
     ("tool", "gpu", "sliced", "status"),
     [
         (None, H200, False, "absent"),
-        (ncu.Tool(Path("/ncu"), (2022, 2)), H200, False, "too_old"),
-        (ncu.Tool(Path("/ncu"), (2022, 3)), H200, False, None),
-        (ncu.Tool(Path("/ncu"), (2024, 3)), H200.model_copy(update={"arch": "sm_100"}), False, "too_old"),
+        (Tool(Path("/ncu"), (2022, 2)), H200, False, "too_old"),
+        (Tool(Path("/ncu"), (2022, 3)), H200, False, None),
+        (Tool(Path("/ncu"), (2024, 3)), H200.model_copy(update={"arch": "sm_100"}), False, "too_old"),
         (TOOL, H200, True, "mig"),
         (TOOL, H200, False, None),
     ],
 )
 def test_what_cannot_be_asked_is_said_before_anything_runs(
-    tool: ncu.Tool | None, gpu: Gpu, sliced: bool, status: str | None
+    tool: Tool | None, gpu: Gpu, sliced: bool, status: str | None
 ) -> None:
     found = ncu.unfit(tool, gpu, sliced)
     assert (found.status if found else None) == status

@@ -74,6 +74,11 @@ class Call:
     def tensors(self) -> tuple[TensorSpec, ...]:
         return tuple(a.tensor for a in self.arguments if a.tensor is not None) + self.grads
 
+    @property
+    def nbytes(self) -> int:
+        """Of all that is handed over."""
+        return sum(spec.nbytes for spec in self.tensors)
+
 
 @dataclasses.dataclass(frozen=True)
 class Proof:
