@@ -10,6 +10,8 @@ from bot.model.verdict import Decision
 from bot.render.escape import plain
 
 PASSES = {"forward": "fwd", "backward": "bwd", "full": "full"}
+ONE = "dL=1"
+"""A loss that nothing is done to: its own gradient is 1."""
 DTYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 ARCHES = {
     "sm_80": "Ampere sm_80",
@@ -72,7 +74,9 @@ def sizes(case: Case) -> str:
 
 
 def case_name(case: Case) -> str:
-    return f"{PASSES[case.direction]} {sizes(case)} {DTYPES[case.dtype]}"
+    """What sets two kinds of backward pass of a loss apart stands in front, where nobody cuts it off."""
+    one = f" {ONE}" if case.grad == "one" else ""
+    return f"{PASSES[case.direction]}{one} {sizes(case)} {DTYPES[case.dtype]}"
 
 
 def case_names(suite: Suite | None) -> dict[str, str]:
@@ -92,8 +96,10 @@ def in_words(message: str, names: dict[str, str]) -> str:
 
 def legend(suite: Suite | None) -> str:
     """What the numbers in a case's name are, when all cases agree on it."""
-    shapes = {tuple(name for name, _ in case.shape) for case in suite.cases} if suite else set()
-    return plain(f"pass, {' x '.join(shapes.pop())}, type") if len(shapes) == 1 else "pass, shape, type"
+    cases = suite.cases if suite else ()
+    shapes = {tuple(name for name, _ in case.shape) for case in cases}
+    ones = f" ({ONE}: the gradient of the loss is 1)" if any(case.grad == "one" for case in cases) else ""
+    return plain(f"pass{ones}, {' x '.join(shapes.pop())}, type") if len(shapes) == 1 else f"pass{ones}, shape, type"
 
 
 def arch(name: str) -> str:

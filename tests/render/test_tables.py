@@ -6,7 +6,7 @@ import pytest
 
 from bot.model.campaign import Campaign, Round
 from bot.model.commands import Goal
-from bot.model.measurement import Paired, Passport, Reading, Sanitized
+from bot.model.measurement import Case, Paired, Passport, Reading, Sanitized, Suite
 from bot.model.verdict import Decision, Finding, Verdict
 from bot.render import bars, folded, labels, report_rows, tables, times
 from bot.render.escape import Trusted
@@ -172,6 +172,13 @@ def test_cases_that_would_read_alike_keep_their_ids() -> None:
     suite = a.SUITE.model_copy(update={"cases": (a.case("forward", 8, 8), twin), "checks": ()})
     assert labels.case_names(suite) == {"forward-8x8-bfloat16": "forward-8x8-bfloat16", "twin": "twin"}
     assert labels.legend(suite) == "pass, rows x cols, type"
+
+
+def test_the_two_backward_passes_of_a_loss_are_told_apart() -> None:
+    drawn = Case(id="b", direction="backward", shape=(("rows", 8), ("cols", 8)), dtype="bfloat16")
+    suite = Suite(name="full", cases=(drawn, drawn.model_copy(update={"id": "b-one", "grad": "one"})), checks=())
+    assert labels.case_names(suite) == {"b": "bwd 8x8 bf16", "b-one": "bwd dL=1 8x8 bf16"}
+    assert labels.legend(suite) == "pass (dL=1: the gradient of the loss is 1), rows x cols, type"
 
 
 def test_what_the_wrapper_costs_is_shown_of_the_cases_in_which_it_was_read() -> None:
