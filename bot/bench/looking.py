@@ -63,6 +63,7 @@ def _request(scene: Scene, where: Places, cases: Sequence[Call], mode: Literal["
 
 def _timeline(looked: Looked) -> Timeline:
     each = 1 / max(1, looked.passes)
+    busy_us = min(looked.busy_us, looked.wall_us)
     kernels = tuple(
         Busy(kernel=one.kernel[:200], launches=round(one.launches * each), us=round(one.us * each, 3))
         for one in looked.kernels
@@ -71,8 +72,8 @@ def _timeline(looked: Looked) -> Timeline:
         case=looked.case,
         passes=looked.passes,
         wall_us=round(looked.wall_us * each, 3),
-        busy_us=round(min(looked.busy_us, looked.wall_us) * each, 3),
-        gap_us=round(looked.gap_us * each, 3),
+        busy_us=round(busy_us * each, 3),
+        gap_us=round(min(looked.gap_us, looked.wall_us - busy_us) * each, 3),
         waits=round(looked.waits * each),
         kernels=kernels,
     )

@@ -85,10 +85,11 @@ class Timeline(Word):
     case: str
     passes: int = Field(ge=1)
     wall_us: float = Field(gt=0, allow_inf_nan=False)
-    """From the first call of the host to the end of the last kernel, a pass."""
+    """From the end of one pass to the end of the next, when they are asked for one right after another and nobody
+    watches."""
     busy_us: float = Field(ge=0, allow_inf_nan=False)
     gap_us: float = Field(ge=0, allow_inf_nan=False)
-    """Between the kernels of a pass."""
+    """Between the kernels of a pass that is watched, and at most what is left of `wall_us`."""
     waits: int = Field(default=0, ge=0)
     """How often the host waits for the GPU in one pass."""
     kernels: tuple[Busy, ...] = ()

@@ -161,6 +161,11 @@ CAME = ("#", "Technique", "At most (estimated)", "Gave, over v0", "Against the b
 KERNELS = ("Kernel", "Launches a pass", "Time a pass", "Share of the pass", "Case")
 
 
+def plain_name(kernel: str) -> str:
+    """Of torch's own kernels the name, without the page of types that C++ hangs on it."""
+    return kernel.removeprefix("void ").split("<")[0].split("(")[0].strip() or kernel
+
+
 def busiest(timelines: Iterable[Timeline], names: dict[str, str], most: int) -> list[Row]:
     """Where the time of a pass goes: kernels, gaps between them, and the GPU idle for the host."""
     rows: list[Row] = []
@@ -168,7 +173,7 @@ def busiest(timelines: Iterable[Timeline], names: dict[str, str], most: int) -> 
         case = names.get(one.case, one.case)
         for kernel in one.kernels[:most]:
             part = numbers.percent(100 * kernel.us / one.wall_us)
-            rows.append([kernel.kernel, kernel.launches, numbers.duration(kernel.us), part, case])
+            rows.append([plain_name(kernel.kernel), kernel.launches, numbers.duration(kernel.us), part, case])
         idle = max(0.0, one.wall_us - one.busy_us - one.gap_us)
         if one.gap_us:
             gaps = numbers.percent(100 * one.gap_us / one.wall_us)

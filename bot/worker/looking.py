@@ -1,11 +1,11 @@
-"""The job of a worker that is profiled: each case is warmed up, then its pass is run a few times and watched."""
+"""The job of a worker that is profiled: each case is warmed up, then its pass is run a few times, once watched and once
+not: a profiler makes each call of the host several times as long."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import tempfile
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,17 @@ from bot.worker import gpu_inputs
 from bot.worker.contract import Call
 from bot.worker.contract.looking import LookAnswer, Looked, LookRequest, Worked
 from bot.worker.gpu_checking import run_pass
+from bot.worker.passes import backward, forward
 
 WARM = 2
+ROOM = 1 / 4
+"""The share of the free memory that inputs and results of passes in a row may take."""
 MOST_KERNELS = 40
 WAITS = ("cudaStreamSynchronize", "cudaEventSynchronize", "cudaDeviceSynchronize", "cudaMemcpy")
 
 
 @dataclasses.dataclass(frozen=True)
 class _Trace:
-    wall_us: float
     kernels: tuple[tuple[str, float, float], ...]
     """(name, begin, end) in microseconds, in the order they began."""
     waits: int
@@ -43,24 +45,20 @@ def _traced(run: Any) -> _Trace:
     from torch.profiler import ProfilerActivity, profile
 
     profiler = profile(activities=[ProfilerActivity.CUDA])
-    began = 0.0
 
     def begin() -> None:
-        nonlocal began
         torch.cuda.synchronize()
         profiler.start()
-        began = time.perf_counter()
 
     run(begin)
     torch.cuda.synchronize()
-    wall = (time.perf_counter() - began) * 1e6
     profiler.stop()
     events = _events(profiler)
     on_gpu = [e for e in events if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
     kernels = sorted(((str(e["name"])[:200], float(e["ts"]), float(e["ts"]) + float(e["dur"])) for e in on_gpu),
                      key=lambda kernel: kernel[1])  # fmt: skip
     waits = sum(e.get("cat") == "cuda_runtime" and e.get("name") in WAITS for e in events)
-    return _Trace(wall, tuple(kernels), waits)
+    return _Trace(tuple(kernels), waits)
 
 
 def _busy(kernels: tuple[tuple[str, float, float], ...]) -> tuple[float, float]:
@@ -76,6 +74,24 @@ def _nothing(begin: Any) -> None:
     begin()
 
 
+def _in_a_row(op: Any, call: Call, contents: dict[str, Any], passes: int) -> float:
+    """Microseconds from the end of one pass to the end of the next, when they are asked for one right after another, as
+    a training step asks: as long as the GPU works on one, or as the host takes to ask for one, if that is longer."""
+    took = 2 * sum(tensor.untyped_storage().nbytes() for tensor in contents.values())
+    most = max(1, min(passes, int(ROOM * torch.cuda.mem_get_info()[0] / max(1, took)) - 1))
+    ready = [gpu_inputs.laid(call, contents) for _ in range(most + 1)]
+    before = [forward(op, stuff) for stuff in ready] if call.direction == "backward" else [[] for _ in ready]
+    ends = [torch.cuda.Event(enable_timing=True) for _ in ready]
+    torch.cuda.synchronize()
+    kept: list[Any] = []
+    for stuff, outputs, end in zip(ready, before, ends, strict=True):
+        results = outputs or forward(op, stuff)
+        kept.append(results if call.direction == "forward" else backward(results, stuff))
+        end.record()
+    torch.cuda.synchronize()
+    return float(ends[0].elapsed_time(ends[-1])) * 1e3 / most
+
+
 def _looked(op: Any, call: Call, contents: dict[str, Any], passes: int, own_waits: int) -> Looked:
     traces = [_traced(lambda begin: run_pass(op, call, gpu_inputs.laid(call, contents), begin)) for _ in range(passes)]
     us: dict[str, float] = {}
@@ -84,11 +100,12 @@ def _looked(op: Any, call: Call, contents: dict[str, Any], passes: int, own_wait
         us[name] = us.get(name, 0.0) + end - begin
         count[name] += 1
     busy = [_busy(trace.kernels) for trace in traces]
+    wall = max(passes * _in_a_row(op, call, contents, passes), sum(one for one, _ in busy))
     longest = sorted(us, key=lambda name: -us[name])
     return Looked(
         case=call.case,
         passes=passes,
-        wall_us=sum(trace.wall_us for trace in traces),
+        wall_us=wall,
         busy_us=sum(one for one, _ in busy),
         gap_us=sum(gap for _, gap in busy),
         waits=sum(max(0, trace.waits - own_waits) for trace in traces),

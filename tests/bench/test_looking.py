@@ -61,6 +61,16 @@ def test_a_timeline_is_of_one_pass(scene: Scene, monkeypatch: pytest.MonkeyPatch
     assert [(k.kernel, k.launches, k.us) for k in found.kernels] == [("_k", 2, 40)]
 
 
+def test_gaps_of_a_pass_that_is_watched_are_no_more_than_the_gpu_idles_unwatched(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A profiler keeps the host busy, and so the GPU idle."""
+    answer = LookAnswer((seen("forward-10", busy_us=480.0, gap_us=900.0),))
+    monkeypatch.setattr(looking, "run_cell", lambda *_: answer)
+    (found,) = looking.timelines(scene)
+    assert (found.busy_us, found.gap_us, found.wall_us) == (96, 4, 100)
+
+
 @pytest.mark.parametrize(
     "answer",
     [
