@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar, get_args
 
 from bot.bench.gpu import Gpu
 from bot.bench.interpreter import TargetPython
-from bot.bench.launcher import Ended, Limits, run_process, signal_of
+from bot.bench.launcher import Ended, Limits, Running, run_process, signal_of
 from bot.bench.nursery import Nursery
 from bot.bench.sandbox import Mount, Sandbox, confined
+from bot.bench.standby import Room, Standby
 from bot.bench.suitcase import command, environment
 from bot.model.measurement import Fault
 from bot.worker.contract import (
@@ -30,12 +33,14 @@ from bot.worker.contract import (
     read_bytes,
     render,
 )
+from bot.worker.contract.door import WAIT
 from bot.worker.contract.gpu import GpuAnswer, GpuRequest
 from bot.worker.contract.harvest import HarvestAnswer
 from bot.worker.contract.hosting import HostAnswer
 from bot.worker.contract.looking import LookAnswer, LookRequest
 
 INSIDE = "/cell"
+BESIDE = f"{INSIDE}/beside"
 A = TypeVar("A", CheckAnswer, CompileAnswer, GpuAnswer, HarvestAnswer, HostAnswer, LookAnswer)
 KINDS = get_args(Fault.model_fields["kind"].annotation)
 
@@ -52,6 +57,8 @@ class Cells:
     """Shown to the workers that need one."""
     nursery: Nursery | None = None
     """Where workers are forked from; without one, each starts afresh."""
+    standby: Mapping[bool, Standby] = field(default_factory=dict)
+    """Workers that stand ready: those with the GPU, and those without."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,9 @@ class Around:
 
     argv: tuple[str, ...]
     mounts: tuple[Mount, ...] = ()
+
+
+BARE = Around(())
 
 
 @dataclass(frozen=True)
@@ -124,26 +134,73 @@ def _died(ended: Ended) -> Fault:
     return Fault(kind="crashed", detail=clip(f"exit code {ended.code}: {last}"))
 
 
-def start_afresh(
-    cells: Cells, where: Places, limits: Limits, extra: dict[str, str], gpu: Gpu | None, around: Around | None = None
-) -> Ended:
+def _argv(
+    cells: Cells,
+    where: Places,
+    memory_bytes: int,
+    variables: dict[str, str],
+    gpu: Gpu | None,
+    around: Around,
+    *,
+    first: tuple[str, ...] = (),
+) -> list[str]:
     sandbox = cells.sandbox
-    home = "/tmp" if sandbox.is_strong else str(where.home)
     suitcase = Mount(cells.suitcase, f"{INSIDE}/suitcase")
+    folders = (sandbox.path_of(where.request), sandbox.path_of(where.answer))
     argv = command(
-        cells.python,
-        "worker",
-        sandbox.path_of(suitcase),
-        (sandbox.path_of(where.request), sandbox.path_of(where.answer)),
-        limits.memory_bytes,
-        on_gpu=gpu is not None,
+        cells.python, "worker", sandbox.path_of(suitcase), (*first, *folders), memory_bytes, on_gpu=gpu is not None
     )
-    if around is not None:
-        argv = [*around.argv, *argv]
-    variables = environment(home, {**extra, **(gpu.environment if gpu is not None else {})})
-    mounts = (*_libraries(cells.python), suitcase, *where.mounts, *(around.mounts if around is not None else ()))
-    argv = confined(sandbox, argv, mounts, variables, home, gpu.nodes if gpu is not None else ())
+    mounts = (*_libraries(cells.python), suitcase, *where.mounts, *around.mounts)
+    nodes = gpu.nodes if gpu is not None else ()
+    return confined(sandbox, [*around.argv, *argv], mounts, variables, variables["HOME"], nodes)
+
+
+def _variables(cells: Cells, where: Places, extra: Mapping[str, str], gpu: Gpu | None) -> dict[str, str]:
+    home = "/tmp" if cells.sandbox.is_strong else str(where.home)
+    return environment(home, {**extra, **(gpu.environment if gpu is not None else {})})
+
+
+def start_afresh(
+    cells: Cells, where: Places, limits: Limits, extra: dict[str, str], gpu: Gpu | None, around: Around = BARE
+) -> Ended:
+    variables = _variables(cells, where, extra, gpu)
+    argv = _argv(cells, where, limits.memory_bytes, variables, gpu, around)
     return run_process(argv, environment=variables, directory=where.home, limits=limits)
+
+
+def with_standby(cells: Cells, memory_bytes: int, *, most: int | None = None) -> Cells:
+    """The same, with workers that stand ready: several with the GPU, and one without."""
+
+    def starting(gpu: Gpu | None) -> Callable[[Room], Running]:
+        def start(room: Room) -> Running:
+            where = Places(
+                Mount(room.source, f"{INSIDE}/source"),
+                Mount(room.request, f"{INSIDE}/request"),
+                Mount(room.answer, f"{INSIDE}/answer", writable=True),
+                room.home,
+            )
+            variables, around = _variables(cells, where, {}, gpu), Around((), (Mount(room.beside, BESIDE),))
+            argv = _argv(cells, where, memory_bytes, variables, gpu, around, first=(WAIT,))
+            return Running(argv, environment=variables, directory=room.home)
+
+        return start
+
+    with_gpu = {True: Standby(cells.scratch / "with-gpu", starting(cells.gpu), most)} if cells.gpu is not None else {}
+    return dataclasses.replace(
+        cells, standby={**with_gpu, False: Standby(cells.scratch / "without", starting(None), 1)}
+    )
+
+
+def start(
+    cells: Cells, where: Places, limits: Limits, extra: dict[str, str], gpu: Gpu | None, beside: Path | None = None
+) -> Ended:
+    """By one that stands ready, where there is one."""
+    standby = cells.standby.get(gpu is not None) if not extra else None
+    ready = standby.take() if standby is not None else None
+    if ready is not None:
+        return ready.carry_out(where.source.host, where.request.host, where.answer.host, limits, beside=beside)
+    mounts = (Mount(beside, BESIDE),) if beside is not None else ()
+    return start_afresh(cells, where, limits, extra, gpu, Around((), mounts))
 
 
 def run_cell(
@@ -164,7 +221,10 @@ def run_cell(
             request_folder, answer_folder, environment=variables, directory=where.home, limits=limits
         )
     else:
-        ended = start_afresh(cells, where, limits, extra, cells.gpu if on_gpu else None)
+        ended = start(cells, where, limits, extra, cells.gpu if on_gpu else None)
+    if isinstance(request, GpuRequest):  # the first is the untouched kernel's
+        for standby in cells.standby.values():
+            standby.learn(where.answer.host)
     return answered(where, ended, kind, limits)
 
 

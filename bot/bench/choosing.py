@@ -1,4 +1,5 @@
-"""Which bench this machine gives: one with a GPU where there is one and it is the one asked for, else one without."""
+"""Which bench this machine gives: one with a GPU where there is one and it is the one asked for, else one without; and
+for how long."""
 
 from __future__ import annotations
 
@@ -30,6 +31,29 @@ def gpu_of(choice: EvidenceChoice, find: Callable[[], tuple[Gpu, ...]] = find_gp
             hint="--evidence static estimates instead; nothing is then called measured",
         )
     return found[0] if found else None
+
+
+class Keeping:
+    """Opens benches, and keeps the last for who asks for the same again: the jobs of a campaign at a terminal follow
+    one another on one machine, and each would check and time the untouched kernel anew."""
+
+    def __init__(self, open_bench: Callable[..., Bench]) -> None:
+        self._open = open_bench
+        self._kept: tuple[tuple[object, ...], Bench] | None = None
+
+    def __call__(self, *asked: object) -> Bench:
+        """As an opener is asked; where its scratch is does not make a bench another one. Whoever asked does not close
+        it."""
+        wanted = asked[:-1]
+        if self._kept is None or self._kept[0] != wanted:
+            self.end()
+            self._kept = wanted, self._open(*asked)
+        return self._kept[1]
+
+    def end(self) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept[1].close()
 
 
 def opener_for(gpu: Gpu | None) -> Callable[..., Bench]:

@@ -22,7 +22,7 @@ from statistics import median
 
 from bot.bench import overlay
 from bot.bench.bailiff import Objection
-from bot.bench.cell import INSIDE, Around, Cells, Places, answered, places, start_afresh
+from bot.bench.cell import BESIDE, Cells, Places, answered, places, start
 from bot.bench.checks import Laid
 from bot.bench.launcher import Limits
 from bot.bench.sandbox import Mount
@@ -155,12 +155,12 @@ def _running(stage: Stage, cases: tuple[Call, ...]) -> Iterator[tuple[Lines, Fut
     folder = stage.mine.folder / "host-request"
     folder.mkdir()
     where = places(stage.cells, f"{stage.mine.name}/host", stage.mine.source, folder)
-    beside = Mount(stage.stock.source, f"{INSIDE}/beside")
+    beside = Mount(stage.stock.source, BESIDE)
     (folder / REQUEST).write_text(render(_request(stage, where, beside, cases)), encoding="utf-8")
     limits = Limits(CELL_S, stage.memory_bytes)
 
     def live() -> HostAnswer | Fault:
-        ended = start_afresh(stage.cells, where, limits, {}, stage.cells.gpu, Around((), (beside,)))
+        ended = start(stage.cells, where, limits, {}, stage.cells.gpu, stage.stock.source)
         return answered(where, ended, HostAnswer, limits)
 
     with ThreadPoolExecutor(max_workers=1) as thread:

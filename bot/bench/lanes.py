@@ -8,7 +8,7 @@ SHORT_US, GRAPH_US = 75.0, 150.0
 """A pass shorter than this is put several times into one graph, until the graph takes about so long. Played alone,
 passes of 22 us that nobody had changed came out up to 0.5 % apart on an H200; several in one graph within 0.1 %."""
 MOST_LANES = 64
-MOST_BYTES = 4 * 2**30
+MOST_BYTES = 2**30
 """Of all lanes together: a backward pass that launches next to nothing may still be handed gigabytes."""
 
 

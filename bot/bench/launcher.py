@@ -102,32 +102,51 @@ def _last_words(process: subprocess.Popen[bytes], tail: Tail) -> None:
             tail.add(piece)
 
 
+class Running:
+    """A process in a session of its own, from its start until nothing of it is left."""
+
+    def __init__(self, argv: list[str], *, environment: Mapping[str, str], directory: Path) -> None:
+        self._mark = secrets.token_hex(8)
+        self._process = subprocess.Popen(
+            argv,
+            cwd=directory,
+            env={**environment, MARK: self._mark},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            close_fds=True,
+        )
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.returncode is None and not _has_ended(self._process)
+
+    def to_its_end(self, limits: Limits) -> Ended:
+        """Watched from now on."""
+        started, tail = time.monotonic(), Tail()
+        stopped: Stopped = ""
+        try:
+            stopped = _watch(self._process, limits, tail, started)
+        finally:
+            self.kill(tail)
+        code = None if stopped else self._process.returncode
+        return Ended(code, stopped, time.monotonic() - started, tail.text)
+
+    def kill(self, tail: Tail | None = None) -> None:
+        """May be asked twice: by then the number of the process can be somebody else's."""
+        if self._process.returncode is not None:
+            return
+        end_all(self._process.pid, f"{MARK}={self._mark}")
+        self._process.wait()
+        _last_words(self._process, tail or Tail())
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
 def run_process(argv: list[str], *, environment: Mapping[str, str], directory: Path, limits: Limits) -> Ended:
     """Start in a session of its own, watch, and leave nothing of it behind."""
-    started = time.monotonic()
-    mark = secrets.token_hex(8)
-    process = subprocess.Popen(
-        argv,
-        cwd=directory,
-        env={**environment, MARK: mark},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        close_fds=True,
-    )
-    tail = Tail()
-    stopped: Stopped = ""
-    try:
-        stopped = _watch(process, limits, tail, started)
-    finally:
-        end_all(process.pid, f"{MARK}={mark}")
-        process.wait()
-        _last_words(process, tail)
-        assert process.stdout is not None
-        process.stdout.close()
-    code = None if stopped else process.returncode
-    return Ended(code, stopped, time.monotonic() - started, tail.text)
+    return Running(argv, environment=environment, directory=directory).to_its_end(limits)
 
 
 def signal_of(code: int) -> str:

@@ -138,6 +138,8 @@ class StaticBench:
 
     def close(self) -> None:
         self._judge.close()
+        for standby in self._cells.standby.values():
+            standby.close()
         shutil.rmtree(self._cells.scratch, ignore_errors=True)
 
     def _lay(self, files: tuple[SourceFile, ...]) -> Laid:

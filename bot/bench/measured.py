@@ -15,7 +15,7 @@ from pathlib import Path
 from bot.analysis import racing
 from bot.bench import host, race, sanitizer
 from bot.bench.bailiff import Objection
-from bot.bench.cell import Cells
+from bot.bench.cell import Cells, with_standby
 from bot.bench.checks import Checked, Checker, Laid
 from bot.bench.gpu import Gpu, the_gpu
 from bot.bench.lanes import lanes_for
@@ -386,5 +386,7 @@ def open_measured_bench(
             f"{arch} was asked for, and the GPU here is {found.name} ({found.arch})",
             hint=f"choose the runner that has it, or ask for gpu={found.name.split()[-1].lower()}",
         )
+    bounds = deadlines or Deadlines()
     cells, drawn = make_cells(python, scratch, seed, gpu=found)
-    return MeasuredBench(Path(tree).absolute(), site, suite, cells, deadlines or Deadlines(), drawn, effort or Effort())
+    cells = with_standby(cells, bounds.memory_bytes)
+    return MeasuredBench(Path(tree).absolute(), site, suite, cells, bounds, drawn, effort or Effort())

@@ -30,7 +30,7 @@ from bot.model.variant import SourceFile
 from bot.targets.contract import read_config
 from bot.targets.liger import open_target
 from bot.targets.tree import DirectoryTree, read_text
-from bot.zones.profiling import Counted, concluded, count_of, profiled, seen
+from bot.zones.profiling import concluded, count_of, counted, profiled, seen
 
 IMPOSSIBLE = 4
 """Exit code of a number that cannot be believed."""
@@ -150,25 +150,16 @@ def _estimated(wanted: Asked, subject: Opened, scratch: Path, depth: Depth, watc
     )
 
 
-def _counted(wanted: Asked, subject: Opened, scratch: Path) -> Counted | None:
-    """The bytes of a kernel that a GPU times. Where they cannot be counted, the rest stands."""
-    try:
-        bench = _bench(open_static_bench, wanted, subject, scratch, ROOF)
-        try:
-            found = bench.measure(subject[2], passports=False)
-        finally:
-            bench.close()
-    except (OperatorError, OSError):
-        return None
-    return count_of(bench, found) if found.fault is None else None
-
-
 def _found(wanted: Asked, subject: Opened, folder: Path, depth: Depth, bench: Bench) -> Profile | Fault:
     if wanted.gpu is None:
         return profiled(bench, *subject, survey=depth.survey)
     if not wanted.timed:
         return _estimated(wanted, subject, folder / "static", depth, bench)
-    count = partial(_counted, wanted, subject, folder / "count") if depth.watch else None
+    count = None
+    if depth.watch:
+        count = partial(
+            counted, partial(_bench, open_static_bench, wanted, subject, folder / "count", ROOF), subject[2]
+        )
     found = profiled(bench, *subject, survey=depth.survey, watch=depth.watch, count=count)
     if not isinstance(found, Fault):
         return found

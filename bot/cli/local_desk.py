@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from bot.bench.choosing import opener_for
+from bot.bench.choosing import Keeping, opener_for
 from bot.bench.gpu import Gpu
 from bot.bench.halt import Halt, Halted, halting
 from bot.campaign.effects import AskHuman, Close, Effect, PlaceOrder, PushWinner, SayResult, SayStatus
@@ -87,7 +87,7 @@ class Desk:
     ) -> None:
         self._repo, self._folder, self._screen = repo, folder, screen
         self._python, self._yes, self._gpu = python, assume_yes, gpu
-        self._open_bench = informed(opener_for(gpu), wiki, screen.hint)
+        self._benches = Keeping(informed(opener_for(gpu), wiki, screen.hint))
         self._tries = dict(tries or {})
         """Somebody's own versions of the op file, by name, until the campaign can take them."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -141,8 +141,7 @@ class Desk:
 
     def _work(self, order: Order) -> None:
         out, scratch = self._folder / SEGMENTS / order.id, self._folder / SCRATCH
-        shutil.rmtree(scratch, ignore_errors=True)  # half a tree of a command that was killed
-        scratch.mkdir()
+        scratch.mkdir(exist_ok=True)
         heard = 0
 
         def hear(campaign: Campaign, fact: Fact) -> None:
@@ -160,25 +159,30 @@ class Desk:
             scratch=scratch,
             gpu=self._gpu,
             is_own=True,
-            open_bench=self._open_bench,
+            open_bench=self._benches,
+            put_away=lambda _: None,  # the next job asks for the same
             told=hear,
         )
         segment = out / SEGMENT
         self._catch_up(segment, order.id)
         before = [fact for fact in self._journal.facts() if not self._is_of(fact, order.id)]
-        try:
-            with self._screen.working(self.campaign), _stoppable():
-                work(order, fold(Campaign(id=self.campaign.id), before), shop, out)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+        with self._screen.working(self.campaign), _stoppable():
+            work(order, fold(Campaign(id=self.campaign.id), before), shop, out)
         self._catch_up(segment, order.id)
         self._show_records()
         shutil.rmtree(out.parent, ignore_errors=True)
 
+    def _clear_up(self) -> None:
+        """Tree and bench serve one job after another, until somebody is asked; half a tree of a command that was killed
+        serves nobody."""
+        self._benches.end()
+        shutil.rmtree(self._folder / SCRATCH, ignore_errors=True)
+
     # Questions
 
     def _choice(self) -> str:
-        """A person's answer, asked until it is one."""
+        """A person's answer, asked until it is one. Nothing is held on the GPU meanwhile."""
+        self._clear_up()
         campaign = self.campaign
         may_choose = campaign.stage is Stage.AWAIT_WINNER
         numbers = [variant_name(number) for number in accepted(campaign)] if may_choose else []
@@ -274,6 +278,7 @@ class Desk:
     def run(self) -> Campaign:
         """Until nothing is owed and nobody is asked; raises Stopped when the person stops it."""
         try:
+            self._clear_up()
             while True:
                 self._bring_tries()
                 if effects := owed(self.campaign):
@@ -288,4 +293,5 @@ class Desk:
         except (KeyboardInterrupt, click.Abort) as error:
             raise Stopped from error
         finally:
+            self._clear_up()
             self._show_records()

@@ -10,7 +10,9 @@ from pathlib import Path
 import click
 
 from bot.cli.analysing import FULL, Depth, analysed, asked, code_of, options
+from bot.cli.rebuild import read
 from bot.cli.screen import paint_of
+from bot.errors import UserError
 from bot.model.campaign import Campaign, Profile
 from bot.model.commands import GpuChoice, Optimize
 from bot.render import plots
@@ -34,11 +36,25 @@ def _pictures(campaign: Campaign, folder: Path) -> None:
         (folder / f"roofline-{look}.png").write_bytes(picture)
 
 
-def _write(profile: Profile, gpu: str, folder: Path) -> None:
-    """The record a campaign would leave of it."""
+def _alone(profile: Profile, gpu: str) -> Campaign:
+    """A campaign that has come as far as this."""
     name = profile.site.kernel
-    command = Optimize(kernel=name, gpu=GpuChoice(gpu))
-    campaign = Campaign(id=f"profile-{name}", command=command, profile=profile)
+    return Campaign(id=f"profile-{name}", command=Optimize(kernel=name, gpu=GpuChoice(gpu)), profile=profile)
+
+
+def _of_journal(path: Path, kernel: str, root: Path) -> tuple[Campaign, Profile]:
+    """What a campaign wrote down of the untouched kernel, and what came of it since."""
+    found = read(path, root)
+    if found.profile is None:
+        raise UserError(f"{path} holds no profile", hint="name the journal.jsonl of a campaign that was profiled")
+    if found.profile.site.kernel != kernel:
+        name = found.profile.site.kernel
+        raise UserError(f"{path} is of {name}, not of {kernel}", hint=f"kernelwright profile {name} --journal {path}")
+    return found, found.profile
+
+
+def _write(campaign: Campaign, profile: Profile, folder: Path) -> None:
+    """The record a campaign leaves of it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "profile.md").write_bytes(records(campaign, ())["profile.md"])
     (folder / "profile.json").write_text(json.dumps(profile_json(profile), indent=2) + "\n", encoding="utf-8")
@@ -52,6 +68,11 @@ def _write(profile: Profile, gpu: str, folder: Path) -> None:
 @click.option("--no-clock", is_flag=True, help="On a GPU: profilers alone; times are estimated.")
 @click.option(
     "--shape", "shapes", multiple=True, metavar="4096x1024", help="Look at these sizes instead of the suite's."
+)
+@click.option(
+    "--journal",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Show what this campaign saw, and look at nothing.",
 )
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Write profile.md, .json and pictures here."
@@ -69,6 +90,7 @@ def profile(
     no_profiler: bool,
     no_clock: bool,
     shapes: tuple[str, ...],
+    journal: Path | None,
     out: Path | None,
 ) -> int:
     """Why KERNEL is slow: roofline, diagnosis, what profilers say, what to try, and whether it compiles elsewhere.
@@ -76,11 +98,15 @@ def profile(
     Looks at the working tree and changes nothing. Without a GPU it is compiled, counted and modelled, and every such
     number is called estimated. Exit code 4 when a share of the roof would be above 105 %.
     """
-    depth = Depth(not no_survey, not no_profiler, FULL.passports)
-    wanted = asked(kernel, root, python, evidence, gpu, quick=quick, wiki=wiki, shapes=shapes, timed=not no_clock)
-    found = analysed(wanted, depth)
+    if journal is not None:
+        campaign, found = _of_journal(journal, kernel, root)
+    else:
+        depth = Depth(not no_survey, not no_profiler, FULL.passports)
+        wanted = asked(kernel, root, python, evidence, gpu, quick=quick, wiki=wiki, shapes=shapes, timed=not no_clock)
+        found = analysed(wanted, depth)
+        campaign = _alone(found, gpu)
     if out is not None:
-        _write(found, gpu, out)
+        _write(campaign, found, out)
     if as_json:
         click.echo(json.dumps(profile_json(found), indent=2, allow_nan=False))
     else:

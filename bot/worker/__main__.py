@@ -30,6 +30,7 @@ from bot.worker.contract import (
     render,
     write_text,
 )
+from bot.worker.contract.door import WAIT
 from bot.worker.contract.gpu import GpuAnswer, GpuRequest
 from bot.worker.contract.harvest import HarvestAnswer, HarvestRequest
 from bot.worker.contract.hosting import HostAnswer, HostRequest
@@ -101,10 +102,13 @@ def _gpu(request: GpuRequest, inputs: Path, outputs: Path) -> Any:
 
     from bot.worker import gpu_job, manners
     from bot.worker.loading import load_op
+    from bot.worker.waiting import tell_imported
 
     torch.cuda.init()
     switches = manners.switches()
     op = load_op(request.subject)
+    if request.cases:  # one of several that share a request tells it for all
+        tell_imported(Path(request.subject.root), outputs)
     return lambda: gpu_job.gpu_job(op, request, inputs, outputs, switches)
 
 
@@ -201,6 +205,14 @@ def main(arguments: list[str]) -> int:
         from bot.worker import nursery
 
         return nursery.main(arguments[1:], main)
+    if arguments[0] == WAIT:
+        from bot.worker import waiting
+
+        arguments = arguments[1:]
+        try:
+            waiting.wait(Path(arguments[0]))
+        except waiting.HasNothingToDo:
+            return Exit.BAD_REQUEST
     inputs, outputs = (Path(argument) for argument in arguments)
     try:
         request = _request(inputs)

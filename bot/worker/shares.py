@@ -18,7 +18,7 @@ from bot.worker.contract import MAX_MANIFEST, ContractError, Exit, parse, read_b
 from bot.worker.contract.gpu import GpuAnswer, GpuRequest
 from bot.worker.nursery import leave
 
-MOST = 5
+MOST = 8
 """Recordings are one share, checks the others. Each takes a GPU context, about half a GiB of the GPU's memory."""
 FEWEST_CHECKS = 8
 """As many are not worth a second context."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from bot.analysis.estimate import timed
@@ -63,7 +64,7 @@ from bot.zones import oracle
 from bot.zones.clock import utc_now
 from bot.zones.intake import SEGMENT
 from bot.zones.judging import unrun, verdict_of
-from bot.zones.profiling import profiled
+from bot.zones.profiling import counted, profiled
 from bot.zones.racing import raced
 from bot.zones.report import ZoneReport, about
 
@@ -73,6 +74,10 @@ MOST_STEPS = 1000
 
 def _log(campaign: Campaign, fact: Fact) -> None:
     print(f"{campaign.id}: {fact.kind}", file=sys.stderr, flush=True)
+
+
+def _close(bench: Bench) -> None:
+    bench.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +90,8 @@ class Workshop:
     gpu: Gpu | None = None
     """The GPU that variants are timed on; without one they are estimated."""
     open_bench: Callable[..., Bench] = open_static_bench
+    put_away: Callable[[Bench], None] = _close
+    """What becomes of a bench when its job is done."""
     finish: Callable[..., Finalization] = finish
     clock: Callable[[], str] = utc_now
     trusted: Path | None = None
@@ -140,7 +147,7 @@ class Shift:
 
     def close(self) -> None:
         if self._bench is not None:
-            self._bench.close()
+            self._shop.put_away(self._bench)
 
     def _arch(self) -> str:
         """What was asked for; without a wish, what is here."""
@@ -189,7 +196,12 @@ class Shift:
         if weak := self._weak_fence(config.policy):
             raise Preflight(ReasonCode.PREFLIGHT_FAILED, f"{kernel} cannot be measured here: {weak}")
         differing = oracle.differing(self.campaign.pull, site, self._shop.repo)
-        profile = profiled(self._bench, site, suite, sources, differing)
+        timed_here = self._shop.gpu is not None
+        beside = partial(
+            open_static_bench, self._tree(), site, suite, arch, self._shop.python, self._shop.scratch / "count"
+        )
+        count = partial(counted, beside, sources) if timed_here else None
+        profile = profiled(self._bench, site, suite, sources, differing, watch=timed_here, count=count)
         if isinstance(profile, Fault):
             raise Preflight(
                 ReasonCode.PREFLIGHT_FAILED,

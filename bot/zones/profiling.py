@@ -16,6 +16,7 @@ from bot.analysis.estimate import timed
 from bot.bench.looking import Found
 from bot.bench.measure import Bench
 from bot.engine.space import settings as launch_settings
+from bot.errors import OperatorError
 from bot.hardware.catalog import for_runner, registered
 from bot.model.campaign import Profile
 from bot.model.measurement import Fault, Measurement, Suite, Survey
@@ -49,6 +50,19 @@ class Counted:
 def count_of(bench: Bench, baseline: Measurement) -> Counted:
     moved = bench.moved if isinstance(bench, Counts) else ()
     return Counted({case.case: case.traffic_factor for case in baseline.cases}, moved)
+
+
+def counted(opened: Callable[[], Bench], sources: tuple[SourceFile, ...]) -> Counted | None:
+    """The bytes of a kernel that a GPU times, by a bench without one. Where they cannot be counted, the rest stands."""
+    try:
+        bench = opened()
+        try:
+            found = bench.measure(sources, passports=False)
+        finally:
+            bench.close()
+    except (OperatorError, OSError):
+        return None
+    return count_of(bench, found) if found.fault is None else None
 
 
 def _names(baseline: Measurement) -> dict[str, tuple[str, ...]]:
@@ -113,18 +127,19 @@ def profiled(
     count: Callable[[], Counted | None] | None = None,
 ) -> Profile | Fault:
     """A fault where the untouched kernel does not run. `survey`: whether other launch numbers are compiled too;
-    `watch`: whether profilers are asked where there is a GPU. No campaign does until that was seen to work on one.
-    `count`: counts the bytes beside, where this bench cannot; it is called when nothing is timed any more."""
+    `watch`: whether profilers are asked where there is a GPU. `count`: counts the bytes beside, where this bench
+    cannot; it is called when nothing is timed any more."""
     baseline = bench.measure(sources, passports=True)
     if baseline.fault is not None:
         return baseline.fault
     launches = tuple(launch for case in baseline.cases for launch in case.launches)
-    with ThreadPoolExecutor(max_workers=1) as threads:
+    with ThreadPoolExecutor(max_workers=2) as threads:  # nothing is timed any more
         counting = threads.submit(count) if count is not None else None
-        surveys = bench.survey(sources, launch_settings(launches)) if survey else ()
+        surveying = threads.submit(bench.survey, sources, launch_settings(launches)) if survey else None
         looked = seen(bench, sources, baseline) if watch else None
-        counted = counting.result() if counting is not None else count_of(bench, baseline)
-    baseline = _recounted(baseline, counted) if counted is not None else baseline
+        surveys = surveying.result() if surveying is not None else ()
+        bytes_of = counting.result() if counting is not None else count_of(bench, baseline)
+    baseline = _recounted(baseline, bytes_of) if bytes_of is not None else baseline
     counters, timelines = (looked.counters, looked.timelines) if looked else (None, ())
-    moved = counted.moved if counted is not None else ()
+    moved = bytes_of.moved if bytes_of is not None else ()
     return concluded(site, suite, sources, baseline, surveys, counters, timelines, oracle_differs, moved)

@@ -172,7 +172,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def start_on_cpu(cells: Cells, where: Places, limits: Limits, extra: Any, gpu: Any, around: Any) -> Ended:
+def start_on_cpu(cells: Cells, where: Places, limits: Limits, extra: Any, gpu: Any, beside: Any) -> Ended:
     """The worker itself; all it lacks is a GPU to wait for."""
     folders = (str(where.request.host), str(where.answer.host))
     environment = {"PYTHONPATH": str(Path(host.__file__).parents[2])}
@@ -182,7 +182,7 @@ def start_on_cpu(cells: Cells, where: Places, limits: Limits, extra: Any, gpu: A
 
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stage]:
-    monkeypatch.setattr(host, "start_afresh", start_on_cpu)
+    monkeypatch.setattr(host, "start", start_on_cpu)
     monkeypatch.setattr(host, "BLOCKS", 3)
     tree = tiny.write_tree(tmp_path / "tree")
     cells = Cells(look_at(sys.executable), Sandbox(LIMITS_ONLY), tmp_path / "none", tmp_path)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from bot.cli.profile import profile
 from bot.cli.rebuild import rebuild
 from bot.errors import BotError, CorruptRecord, OperatorError, UserError
 from bot.model.facts import Finalized
@@ -194,3 +195,28 @@ def test_a_text_that_is_not_the_measured_one_is_refused(number: int, kind: str, 
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     error = refused(place, kind=CorruptRecord)
     assert f"v{number} hash to" in str(error) and "changed after it was written" in error.hint
+
+
+def shown(place: Path, kernel: str, *words: str) -> Result:
+    where = ["--journal", str(place / "journal.jsonl"), "--repo", str(place / "stock")]
+    return CliRunner().invoke(profile, [kernel, *where, *words], standalone_mode=False)
+
+
+def test_what_a_campaign_saw_before_its_first_variant_can_be_read_again(place: Path) -> None:
+    done = shown(place, "rms_norm", "--json")
+    assert done.exception is None
+    told = json.loads(done.output)
+    assert told["kernel"] == "rms_norm"
+    assert told["diagnosis"]["bottleneck"] == a.profile().diagnosis.bottleneck.value
+
+
+def test_a_journal_of_another_kernel_is_answered_with_the_line_that_works(place: Path) -> None:
+    error = shown(place, "softmax").exception
+    assert isinstance(error, UserError)
+    assert "is of rms_norm, not of softmax" in str(error) and error.hint.startswith("kernelwright profile rms_norm")
+
+
+def test_a_journal_without_a_profile_is_told_so(place: Path) -> None:
+    written(place / "journal.jsonl", folded()[:1])
+    error = shown(place, "rms_norm").exception
+    assert isinstance(error, UserError) and "holds no profile" in str(error)

@@ -1,0 +1,166 @@
+"""Workers that stand ready before anybody needs one: torch and the libraries that the untouched kernel imports are
+imported, nothing of a variant is, and the GPU is not touched. Each is used once, in a world of its own, as any other.
+
+Importing is most of what a short job takes: of the 13 s of a round of rms_norm on an H200 8 went by before anything
+was checked.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shutil
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.bench.launcher import Ended, Limits, Running
+from bot.worker.contract import MAX_MANIFEST, REQUEST, ContractError, read_bytes
+from bot.worker.contract.door import IMPORTED, TO_IMPORT
+
+MOST = 6
+"""As many as record side by side in a race. Each takes half a gigabyte of the host's memory, none of the GPU's."""
+MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+MOST_MODULES = 8000
+ALWAYS = (
+    "torch",
+    "torch.profiler",
+    "torch.utils._python_dispatch",
+    "torch._higher_order_ops.triton_kernel_wrap",
+    "triton",
+    "triton.backends.nvidia.compiler",
+)
+
+
+@dataclass(frozen=True)
+class Room:
+    """The folders of a worker that stands ready, as it sees them from its start; they are filled when it is needed."""
+
+    folder: Path
+
+    @property
+    def source(self) -> Path:
+        return self.folder / "source"
+
+    @property
+    def beside(self) -> Path:
+        return self.folder / "beside"
+
+    @property
+    def request(self) -> Path:
+        return self.folder / "request"
+
+    @property
+    def answer(self) -> Path:
+        return self.folder / "answer"
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home"
+
+    def make(self) -> None:
+        for folder in (self.source, self.beside, self.request, self.answer, self.home):
+            folder.mkdir(parents=True)
+
+
+@dataclass(frozen=True)
+class Ready:
+    room: Room
+    running: Running
+
+    def carry_out(
+        self, source: Path, request: Path, answer: Path, limits: Limits, *, beside: Path | None = None
+    ) -> Ended:
+        """Move in, work, and leave the answer where it is looked for."""
+        try:
+            _link(source, self.room.source)
+            if beside is not None:
+                _link(beside, self.room.beside)
+            _link(request, self.room.request, but=REQUEST)
+            for pipe in answer.iterdir():
+                pipe.rename(self.room.answer / pipe.name)
+            os.link(request / REQUEST, self.room.request / "coming")
+            (self.room.request / "coming").rename(self.room.request / REQUEST)  # all is there: it may begin
+            return self.running.to_its_end(limits)
+        finally:
+            self.running.kill()
+            shutil.rmtree(answer, ignore_errors=True)
+            self.room.answer.rename(answer)
+            shutil.rmtree(self.room.folder, ignore_errors=True)
+
+
+def _link(source: Path, target: Path, *, but: str = "") -> None:
+    """The same files under a second name. Inside nobody may write them."""
+    for folder, _, names in os.walk(source):
+        place = target / Path(folder).relative_to(source)
+        place.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            if name != but:
+                os.link(Path(folder, name), place / name, follow_symlinks=False)
+
+
+Start = Callable[[Room], Running]
+
+
+class Standby:
+    """Those of one bench. Who takes one leaves the next one starting."""
+
+    def __init__(self, scratch: Path, start: Start, most: int | None = None) -> None:
+        self._scratch, self._start = scratch / "standby", start
+        self._most = max(1, min(MOST, (os.cpu_count() or 1) // 4)) if most is None else most
+        self._numbers = itertools.count()
+        self._waiting: list[Ready] = []
+        self._modules: tuple[str, ...] = ()
+        self._turn = threading.Lock()
+        self._closed = False
+        # A sandbox ends with the thread that started it, and most of ours live as long as one measurement.
+        self._starter = ThreadPoolExecutor(max_workers=1)
+
+    def learn(self, answer: Path) -> None:
+        """What the untouched kernel had imported, libraries alone; only its word is taken, and only the first."""
+        with self._turn:
+            if self._modules or self._closed:
+                return
+            try:
+                told = read_bytes(answer / IMPORTED, MAX_MANIFEST).decode("ascii").split()
+            except (ContractError, OSError, ValueError):
+                told = []
+            self._modules = (*ALWAYS, *(name for name in told[:MOST_MODULES] if MODULE.fullmatch(name)))
+            self._fill()
+
+    def _fill(self) -> None:
+        while len(self._waiting) < self._most and not self._closed:
+            room = Room(self._scratch / str(next(self._numbers)))
+            room.make()
+            (room.request / TO_IMPORT).write_text("\n".join(self._modules), encoding="ascii")
+            self._waiting.append(Ready(room, self._starter.submit(self._start, room).result()))
+
+    def take(self) -> Ready | None:
+        """None before the untouched kernel was there, and where the one that stood ready fell."""
+        with self._turn:
+            if not self._modules or not self._waiting or self._closed:
+                return None
+            ready = self._waiting.pop(0)
+            fallen = not ready.running.is_alive
+            if fallen:  # they would all fall: whatever is the reason, workers start afresh from now on
+                self._most = 0
+            self._fill()
+        if fallen:
+            _dismiss(ready)
+        return None if fallen else ready
+
+    def close(self) -> None:
+        with self._turn:
+            self._closed = True
+            waiting, self._waiting = self._waiting, []
+        for ready in waiting:
+            _dismiss(ready)
+        self._starter.shutdown()
+
+
+def _dismiss(ready: Ready) -> None:
+    ready.running.kill()
+    shutil.rmtree(ready.room.folder, ignore_errors=True)

@@ -1,0 +1,67 @@
+"""A worker that was started before it is needed: it imports libraries, touches no GPU, and waits for its request."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+import time
+from pathlib import Path
+
+from bot.worker.contract import MAX_MANIFEST, REQUEST, read_bytes, write_text
+from bot.worker.contract.door import IMPORTED, TO_IMPORT
+
+LOOK_EVERY_S = 0.005
+ASKS_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
+"""While it is set, torch finds out whether there is a GPU without the driver, which no fork survives."""
+DRIVER = "/dev/nvidia-uvm"
+
+
+class HasNothingToDo(Exception):
+    """Who started it is gone, or it is no good any more."""
+
+
+def _touched() -> bool:
+    """Whether something that was imported woke the driver."""
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if str(entry.readlink()).startswith(DRIVER):
+                return True
+    return False
+
+
+def _import(names: list[str]) -> None:
+    for name in names:
+        with contextlib.suppress(Exception):  # a name that torch made up, or one that is not there any more
+            importlib.import_module(name)
+
+
+def wait(request: Path) -> None:
+    """Until the request is there."""
+    parent = os.getppid()
+    os.environ[ASKS_NVML] = "1"
+    try:
+        _import(read_bytes(request / TO_IMPORT, MAX_MANIFEST).decode("ascii").split())
+    finally:
+        del os.environ[ASKS_NVML]
+    if _touched():
+        raise HasNothingToDo
+    while not (request / REQUEST).exists():
+        if os.getppid() != parent:
+            raise HasNothingToDo
+        time.sleep(LOOK_EVERY_S)
+
+
+def _is_library(name: str, root: str) -> bool:
+    module = sys.modules.get(name)
+    if name.split(".")[0] in ("bot", "__main__") or module is None:
+        return False
+    places = [getattr(module, "__file__", None) or "", *map(str, getattr(module, "__path__", ()))]
+    return not any(place.startswith(root) for place in places)
+
+
+def tell_imported(root: Path, outputs: Path) -> None:
+    """What an op takes along, in the order in which it came."""
+    names = [name for name in sys.modules if name.isascii() and _is_library(name, str(root))]
+    write_text(outputs / IMPORTED, "\n".join(names))

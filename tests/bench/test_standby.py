@@ -1,0 +1,210 @@
+"""Workers that stand ready: quicker, and otherwise as those that start afresh."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from bot.bench import overlay
+from bot.bench.cell import Cells, places, run_cell, with_standby
+from bot.bench.compile_pool import request
+from bot.bench.interpreter import look_at
+from bot.bench.launcher import Limits, Running
+from bot.bench.sandbox import find_sandbox
+from bot.bench.standby import ALWAYS, Room, Standby
+from bot.bench.suitcase import pack
+from bot.model.measurement import Fault
+from bot.worker.contract import Argument, Call, CompileAnswer, TensorSpec
+from bot.worker.contract.door import IMPORTED, TO_IMPORT
+from tests.bench import tiny
+from tests.bench.test_cell import FOREVER, LEAVES
+from tests.patience import PATIENCE_S, wait_for
+
+LIMITS = Limits(PATIENCE_S)
+CALL = Call(
+    "forward-4x100-float32",
+    "forward-4x100-float32",
+    "forward",
+    (Argument("x", TensorSpec("x", "float32", (4, 100), grad=True)),),
+    (),
+)
+WAITS = "import os, sys, time\nwhile not os.path.exists('request/request.json'): time.sleep(0.01)\n"
+ANSWERS = WAITS + "open('answer/answer.json', 'w').write(open('source/op.py').read() + open('request/blob').read())\n"
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cells]:
+    room = tmp_path_factory.mktemp("room")
+    pack("worker", room / "suitcase")
+    found = with_standby(Cells(look_at(sys.executable), find_sandbox(), room / "suitcase", room), 6 * 2**30)
+    yield found
+    for standby in found.standby.values():
+        standby.close()
+
+
+def compiled(cells: Cells, folder: Path, code: str = "", seconds: float = PATIENCE_S) -> CompileAnswer | Fault:
+    tree, files = tiny.write_tree(folder / "tree"), tiny.hostile(code)
+    source = overlay.lay(tree, tiny.SITE, files, folder / "source")
+    (folder / "request").mkdir()
+    where = places(cells, f"{folder.name}-cell", source, folder / "request")
+    asked = request(overlay.subject(tiny.SITE, files, cells.sandbox.path_of(where.source)), "sm_90", (CALL,))
+    return run_cell(cells, where, asked, CompileAnswer, Limits(seconds), {})
+
+
+def learnt(cells: Cells, folder: Path, *names: str) -> Standby:
+    standby = cells.standby[False]
+    (folder / IMPORTED).write_text("\n".join(names))
+    standby.learn(folder)
+    return standby
+
+
+def test_one_that_stood_ready_answers_as_one_that_starts_afresh(cells: Cells, tmp_path: Path) -> None:
+    afresh = compiled(cells, tmp_path / "afresh")
+    assert isinstance(afresh, CompileAnswer) and afresh.cases[0].launches, afresh
+    learnt(cells, tmp_path, "torch._dynamo", "json", "no.such.module")
+    assert compiled(cells, tmp_path / "ready") == afresh
+
+
+@pytest.mark.parametrize(("code", "kind", "seconds"), [(LEAVES, "protocol", PATIENCE_S), (FOREVER, "run_timeout", 3.0)])
+def test_a_variant_is_caught_there_as_anywhere(
+    cells: Cells, tmp_path: Path, code: str, kind: str, seconds: float
+) -> None:
+    learnt(cells, tmp_path)
+    found = compiled(cells, tmp_path / "bad", code, seconds)
+    assert isinstance(found, Fault) and found.kind == kind
+    assert isinstance(compiled(cells, tmp_path / "good"), CompileAnswer)
+
+
+class Waiting:
+    """A pool whose workers are a few lines of Python."""
+
+    def __init__(self, scratch: Path, code: str, most: int = 1) -> None:
+        self.started: list[Room] = []
+        self._code = code
+        self.standby = Standby(scratch, self._start, most)
+        self.scratch = scratch
+
+    def _start(self, room: Room) -> Running:
+        self.started.append(room)
+        return Running([sys.executable, "-I", "-S", "-c", self._code], environment={}, directory=room.folder)
+
+    def learn(self, text: str = "json") -> None:
+        (self.scratch / IMPORTED).write_text(text)
+        self.standby.learn(self.scratch)
+
+    def modules(self) -> list[str]:
+        return (self.started[-1].request / TO_IMPORT).read_text().split()
+
+
+@pytest.fixture
+def waiting(tmp_path: Path) -> Iterator[Waiting]:
+    found = Waiting(tmp_path, ANSWERS)
+    yield found
+    found.standby.close()
+
+
+def folders(scratch: Path) -> tuple[Path, Path, Path]:
+    made = scratch / "v-1" / "source", scratch / "v-1" / "request", scratch / "v-1" / "answer"
+    for folder in made:
+        folder.mkdir(parents=True)
+    (made[0] / "op.py").write_text("the op")
+    (made[1] / "request.json").write_text("{}")
+    (made[1] / "blob").write_text(" and its inputs")
+    return made
+
+
+def test_nobody_stands_ready_before_the_untouched_kernel_was_there(waiting: Waiting) -> None:
+    assert waiting.standby.take() is None
+    assert waiting.started == []
+    waiting.learn()
+    assert waiting.standby.take() is not None
+
+
+def test_who_takes_one_leaves_the_next_one_starting_and_finds_the_answer_where_it_belongs(waiting: Waiting) -> None:
+    waiting.learn()
+    source, asked, answer = folders(waiting.scratch)
+    (answer / "a-pipe").write_text("")
+    ready = waiting.standby.take()
+    assert ready is not None and len(waiting.started) == 2
+    assert ready.carry_out(source, asked, answer, LIMITS).code == 0
+    assert (answer / "answer.json").read_text() == "the op and its inputs"
+    assert (answer / "a-pipe").exists()
+    assert not waiting.started[0].folder.exists()
+    assert (source / "op.py").read_text() == "the op"
+
+
+def test_only_the_first_word_counts_and_only_names_of_modules(waiting: Waiting) -> None:
+    waiting.learn("sympy\n../etc/passwd\ntorch._dynamo\n__import__('os')\n1st")
+    assert waiting.modules() == [*ALWAYS, "sympy", "torch._dynamo"]
+    waiting.learn("antigravity")
+    waiting.standby.take()
+    assert "antigravity" not in waiting.modules()
+
+
+def test_a_kernel_that_told_nothing_gets_what_everybody_needs(waiting: Waiting) -> None:
+    waiting.standby.learn(waiting.scratch)
+    assert waiting.modules() == list(ALWAYS)
+
+
+def test_where_one_fell_nobody_waits_any_more(tmp_path: Path) -> None:
+    fallen = Waiting(tmp_path, "raise SystemExit(1)")
+    fallen.learn()
+    wait_for(lambda: not fallen.standby._waiting[0].running.is_alive)
+    assert fallen.standby.take() is None
+    assert fallen.standby.take() is None
+    assert len(fallen.started) == 1
+
+
+def test_one_outlives_the_thread_in_which_it_was_asked_for(tmp_path: Path) -> None:
+    """bubblewrap has the kernel end it with the thread that started it."""
+    tied = "import ctypes\nctypes.CDLL(None).prctl(1, 9)\nopen('tied', 'w').close()\n" + ANSWERS
+    waiting = Waiting(tmp_path, tied)
+    asking = Thread(target=waiting.learn)
+    asking.start()
+    asking.join()
+    wait_for(lambda: (waiting.started[0].folder / "tied").exists())
+    ready = waiting.standby.take()
+    assert ready is not None
+    assert ready.carry_out(*folders(tmp_path), LIMITS).code == 0
+    waiting.standby.close()
+
+
+def test_nothing_is_left_of_those_that_were_never_needed(tmp_path: Path) -> None:
+    unneeded = Waiting(tmp_path, WAITS, most=2)
+    unneeded.learn()
+    waited = [ready.running for ready in unneeded.standby._waiting]
+    assert len(waited) == 2
+    unneeded.standby.close()
+    assert not any(running.is_alive for running in waited)
+    assert not any(room.folder.exists() for room in unneeded.started)
+    assert unneeded.standby.take() is None
+
+
+def test_one_whose_bench_is_gone_leaves(tmp_path: Path) -> None:
+    """It asks who its parent is: one that was killed says no goodbye."""
+    room = Room(tmp_path / "room")
+    room.make()
+    (room.request / TO_IMPORT).write_text("json")
+    code = f"""
+import os, sys, time
+sys.path.insert(0, {str(Path(overlay.__file__).parents[2])!r})
+if os.fork() == 0:
+    from bot.worker.waiting import HasNothingToDo, wait
+    from pathlib import Path
+    open("waits", "w").close()
+    try:
+        wait(Path("request"))
+    except HasNothingToDo:
+        open("left", "w").close()
+    os._exit(0)
+while not os.path.exists("waits"):
+    time.sleep(0.01)
+time.sleep(0.2)
+"""
+    Running([sys.executable, "-c", code], environment=dict(os.environ), directory=room.folder)
+    wait_for(lambda: (room.folder / "left").exists())
