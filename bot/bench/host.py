@@ -30,6 +30,7 @@ from bot.errors import OperatorError
 from bot.model.measurement import Block, CaseResult, Fault
 from bot.model.site import KernelSite
 from bot.worker.contract import REQUEST, Call, Plan, render
+from bot.worker.contract.gpu import Choice
 from bot.worker.contract.hosting import (
     ARMS,
     BEGIN,
@@ -64,6 +65,7 @@ class Stage:
     mine: Laid
     plan: Plan
     memory_bytes: int
+    pins: tuple[Choice, ...] = ()
 
 
 class Silence(Exception):
@@ -147,7 +149,7 @@ def _request(stage: Stage, where: Places, beside: Mount, cases: tuple[Call, ...]
     path_of = stage.cells.sandbox.path_of
     mine = overlay.subject(stage.site, stage.mine.files, path_of(where.source))
     stock = overlay.subject(stage.site, stage.stock.files, path_of(beside))
-    return HostRequest("host", mine, stock, cases, stage.plan.fills, PASSES)
+    return HostRequest("host", mine, stock, cases, stage.plan.fills, PASSES, pins=stage.pins)
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from bot.model.profiling import Busy, Counters, Timeline
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile
 from bot.worker.contract import REQUEST, Call, CasePlan, Plan, render
+from bot.worker.contract.gpu import Choice
 from bot.worker.contract.looking import LookAnswer, Looked, LookRequest
 
 SECONDS, NCU_SECONDS = 45.0, 75.0
@@ -48,6 +49,7 @@ class Scene:
     source: Path
     plan: Plan
     memory_bytes: int
+    pins: tuple[Choice, ...] = ()
 
 
 def _places(scene: Scene, name: str) -> Places:
@@ -58,7 +60,7 @@ def _places(scene: Scene, name: str) -> Places:
 
 def _request(scene: Scene, where: Places, cases: Sequence[Call], mode: Literal["timeline", "counters"]) -> LookRequest:
     subject = overlay.subject(scene.site, scene.files, scene.cells.sandbox.path_of(where.source))
-    return LookRequest("look", subject, tuple(cases), scene.plan.fills, mode, PASSES)
+    return LookRequest("look", subject, tuple(cases), scene.plan.fills, mode, PASSES, pins=scene.pins)
 
 
 def _timeline(looked: Looked) -> Timeline:

@@ -222,8 +222,9 @@ class MeasuredBench(StaticBench):
         """And what its wrapper costs, where fresh processes read the rest."""
         if not any(case.paired is not None and case.paired.confirm for case in cases):
             return cases
-        stock, memory = self._lay(self._base), self._deadlines.gpu_memory_bytes
-        return host.told_of(cases, host.Stage(self._cells, self._site, stock, self._lay(files), self._plan, memory))
+        stock, mine, memory = self._lay(self._base), self._lay(files), self._deadlines.gpu_memory_bytes
+        pins = self._takes.pins([case.case for case in cases])
+        return host.told_of(cases, host.Stage(self._cells, self._site, stock, mine, self._plan, memory, pins))
 
     def look(self, files: tuple[SourceFile, ...], kernels: Sequence[str]) -> Found:
         """What profilers see of these files: never a time that is published."""
@@ -238,8 +239,9 @@ class MeasuredBench(StaticBench):
     @contextmanager
     def _scene(self, files: tuple[SourceFile, ...]) -> Iterator[Scene]:
         laid, memory = self._lay(files), self._deadlines.gpu_memory_bytes
+        pins = self._takes.pins([case.call.case for case in self._plan.cases])
         try:
-            yield Scene(self._cells, self._site, files, laid.folder, laid.source, self._plan, memory)
+            yield Scene(self._cells, self._site, files, laid.folder, laid.source, self._plan, memory, pins)
         finally:
             shutil.rmtree(laid.folder, ignore_errors=True)
 

@@ -15,7 +15,7 @@ from bot.bench.launcher import Limits
 from bot.model.measurement import Fault
 from bot.model.variant import sources_digest
 from bot.worker.contract import CheckAnswer, ContractError, clip, parse, read_bytes
-from bot.worker.contract.gpu import GpuAnswer, GpuRequest, Recording, Traced
+from bot.worker.contract.gpu import MAX_CHOICES, Choice, GpuAnswer, GpuRequest, Recording, Traced, is_sound
 from bot.worker.contract.tape import TAPE, Kernel, Operation, Tape, sound
 
 MAX_TAPE = 8 * 2**20
@@ -34,6 +34,8 @@ class Take:
     """How often the host waits for a value of the GPU."""
     kernels: int = 0
     """How many of its launches are Triton's; what torch launches is played as well."""
+    choices: tuple[Choice, ...] = ()
+    """Which configurations its autotuned kernels took."""
 
 
 def _differs(tape: Tape, traced: tuple[Traced, ...]) -> str:
@@ -52,6 +54,8 @@ def _differs(tape: Tape, traced: tuple[Traced, ...]) -> str:
 
 def _take(recording: Recording, folder: Path, *, brief: bool = False) -> Take:
     why, waits, kernels = recording.why_not, 0, 0
+    if len(recording.choices) > MAX_CHOICES or not all(map(is_sound, recording.choices)):
+        raise ContractError(f"{recording.case}: no autotuned kernel chooses so much")
     if not why:
         if Path(recording.folder).name != recording.folder or not recording.folder:
             raise ContractError("the name of a folder leaves its place")
@@ -61,7 +65,7 @@ def _take(recording: Recording, folder: Path, *, brief: bool = False) -> Take:
         why, waits = "" if brief else _differs(tape, recording.traced), tape.waits
         kernels = sum(isinstance(step, Kernel) for step in tape.steps)
     place = folder / recording.folder if not why else None
-    return Take(recording.case, place, why, recording.peak_bytes, waits, kernels)
+    return Take(recording.case, place, why, recording.peak_bytes, waits, kernels, recording.choices)
 
 
 def _refused(answer: GpuAnswer) -> Fault | None:
@@ -80,6 +84,13 @@ class GpuChecker(Checker):
         super().__init__(*arguments)  # type: ignore[arg-type]
         self._answers: dict[str, GpuAnswer] = {}
         self._takes: dict[str, dict[str, Take]] = {}
+        self._pins: dict[str, tuple[Choice, ...]] = {}
+        """What v0's autotuned kernels chose, by case."""
+
+    def pins(self, cases: Collection[str]) -> tuple[Choice, ...]:
+        """For whatever is held against v0 in these cases, once v0 was recorded. One process chose all of them, so
+        that what two cases share is the same."""
+        return tuple(dict.fromkeys(choice for case in cases for choice in self._pins.get(case, ())))
 
     def _compute(self, laid: Laid, where: Places) -> CheckAnswer | Fault:
         request = GpuRequest(
@@ -88,6 +99,7 @@ class GpuChecker(Checker):
             self._plan.checks,
             tuple(case.call for case in self._plan.cases),
             self._plan.fills,
+            pins=self.pins(tuple(case.call.case for case in self._plan.cases)),
         )
         answer = run_cell(self._cells, where, request, GpuAnswer, self._limits, {})
         if isinstance(answer, Fault):
@@ -107,9 +119,12 @@ class GpuChecker(Checker):
         kept.parent.mkdir(exist_ok=True)
         shutil.move(str(self._cells.scratch / laid.name / "check" / "answer"), str(kept))
         try:
-            self._takes[kept.name] = self._taken(laid, answer, kept, [case.call.case for case in self._plan.cases])
+            takes = self._taken(laid, answer, kept, [case.call.case for case in self._plan.cases])
         except ContractError as error:
             return Checked(checked.rows, fault=Fault(kind="protocol", detail=str(error)))
+        self._takes[kept.name] = takes
+        if baseline:
+            self._pins = {case: take.choices for case, take in takes.items()}
         return checked
 
     def brief(self, laid: Laid, cases: Collection[str], limits: Limits) -> dict[str, Take] | Fault:
@@ -119,7 +134,8 @@ class GpuChecker(Checker):
         where = places(self._cells, f"{laid.name}/brief", laid.source, folder)
         calls = tuple(case.call for case in self._plan.cases if case.call.case in cases)
         subject = overlay.subject(self._site, laid.files, self._cells.sandbox.path_of(where.source))
-        request = GpuRequest("gpu", subject, (), calls, self._plan.fills, brief=True)
+        pins = self.pins([call.case for call in calls])
+        request = GpuRequest("gpu", subject, (), calls, self._plan.fills, brief=True, pins=pins)
         answer = run_cell(self._cells, where, request, GpuAnswer, limits, {})
         if isinstance(answer, Fault):
             return answer

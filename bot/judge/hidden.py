@@ -37,23 +37,29 @@ def _power(least: int, most: int, rng: random.Random) -> int:
     return 1 << rng.randint((least - 1).bit_length(), most.bit_length() - 1)
 
 
-def _between(scored: tuple[Sizes, ...], powers: tuple[str, ...], rng: random.Random) -> Sizes:
+def _between(scored: tuple[Sizes, ...], recipe: Recipe, rng: random.Random) -> Sizes:
     """Each size by itself. Where all of them are too much, the largest gives way, down to a single one if it must."""
     found: dict[str, int] = {}
     for place, (name, _) in enumerate(scored[0]):
         sizes = [one[place][1] for one in scored]
         least, most = max(1, min(sizes) // 2), 2 * max(sizes)
         drawn = round(math.exp(rng.uniform(math.log(least), math.log(most))))
-        found[name] = _power(least, most, rng) if name in powers else _odd(drawn, least, most, rng)
+        if name in recipe.powers:
+            found[name] = _power(least, most, rng)
+        elif name in recipe.evens:
+            found[name] = 2 * _odd(drawn // 2 or 1, -(-least // 2), most // 2, rng)
+        else:
+            found[name] = _odd(drawn, least, most, rng)
     while math.prod(found.values()) > MOST:
         largest = max(found, key=lambda name: found[name])
-        found[largest] = max(1, found[largest] // 2 | 1)
+        unit = 2 if largest in recipe.evens else 1
+        found[largest] = unit * max(1, found[largest] // (2 * unit) | 1)
     return tuple(found.items())
 
 
 def _sizes(recipe: Recipe, scored: tuple[Sizes, ...], number: int, rng: random.Random) -> Sizes:
     if {name for sizes in scored for name, _ in sizes} != {"rows", "cols"}:
-        return _between(scored, recipe.powers, rng)
+        return _between(scored, recipe, rng)
     rows, cols = KINDS[number]
     return ("rows", rng.randint(*rows)), ("cols", rng.randint(*cols))
 

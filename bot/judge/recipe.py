@@ -122,6 +122,8 @@ class Recipe:
     """The dimension that such a program walks."""
     powers: tuple[str, ...] = ()
     """Sizes of which the op can do with powers of two alone."""
+    evens: tuple[str, ...] = ()
+    """Sizes that the op cuts in half."""
     compares: bool = False
     """Whether the op compares its inputs with each other: where two are equal the last bit of an input decides, so the
     rounding that the judge allows for begins after them."""

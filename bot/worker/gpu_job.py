@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from bot.worker import gpu_inputs, manners
+from bot.worker import gpu_inputs, manners, tuning
 from bot.worker.contract import Call, CallAnswer, Refusal, clip, render, write_text
 from bot.worker.contract.gpu import GpuAnswer, GpuRequest, Recording, Traced
 from bot.worker.contract.tape import TAPE, Tape
@@ -97,20 +97,20 @@ def _sources(taper: Taper, root: Path) -> tuple[tuple[str, str, str], ...]:
     return tuple(found)
 
 
-def _record(
-    op: Any, call: Call, fills: dict[str, str], outputs: Path, number: int, root: Path, *, brief: bool
-) -> Recording:
+def _record(op: Any, request: GpuRequest, number: int, outputs: Path) -> Recording:
+    call, fills = request.cases[number], dict(request.fills)
     folder = outputs / f"tape-{number}"
     folder.mkdir()
     peak = 0
     traced: tuple[Traced, ...] = ()
     try:
-        if brief:
-            run_pass(op, call, gpu_inputs.laid(call, gpu_inputs.drawn(call, fills)))
-        else:
-            peak = _peak(op, call, fills)
-            traced = _traced(op, call, fills, folder)
-        tape, taper = _three_times(op, call, fills, folder)
+        with tuning.pinned(request.pins) as tuned:
+            if request.brief:
+                run_pass(op, call, gpu_inputs.laid(call, gpu_inputs.drawn(call, fills)))
+            else:
+                peak = _peak(op, call, fills)
+                traced = _traced(op, call, fills, folder)
+            tape, taper = _three_times(op, call, fills, folder)
     except CannotReplay as why:
         return Recording(call.case, "", clip(str(why)), peak, traced, ())
     except Exception as error:  # whatever variant code raises is news about the variant
@@ -121,20 +121,20 @@ def _record(
     finally:
         torch.cuda.empty_cache()
     write_text(folder / TAPE, render(tape))
-    return Recording(call.case, folder.name, "", peak, traced, _sources(taper, root))
+    kernels = _sources(taper, Path(request.subject.root))
+    return Recording(call.case, folder.name, "", peak, traced, kernels, choices=tuned.choices)
 
 
 def gpu_job(op: Any, request: GpuRequest, inputs: Path, outputs: Path, switches: dict[str, Any]) -> GpuAnswer:
     """`switches` as they were before the op was imported."""
-    fills, root = dict(request.fills), Path(request.subject.root)
     calls: list[CallAnswer] = []
     recordings: list[Recording] = []
     try:
         for call in request.checks:
             calls.append(check_call(op, call, inputs, outputs, switches))
         calls = list(manners.asked_often(request.checks, calls, lambda call: repeat(op, call, inputs)))
-        for number, call in enumerate(request.cases):
-            recordings.append(_record(op, call, fills, outputs, number, root, brief=request.brief))
+        for number in range(len(request.cases)):
+            recordings.append(_record(op, request, number, outputs))
     except ContextLost as error:
         return GpuAnswer(tuple(calls), tuple(recordings), Refusal("memory", clip(str(error))))
     return GpuAnswer(tuple(calls), tuple(recordings))

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from bot.worker import gpu_inputs
+from bot.worker import gpu_inputs, tuning
 from bot.worker.contract import (
     MAX_MANIFEST,
     Call,
@@ -100,8 +100,9 @@ class _Arm:
         if number not in self._contents:
             torch.manual_seed(SEED)
             self._contents[number] = gpu_inputs.drawn(call, dict(self._request.fills))
-            for _ in range(WARM):
-                run_pass(self._op, call, gpu_inputs.laid(call, self._contents[number]))
+            with tuning.pinned(self._request.pins):  # what they take here, they find again on the clock
+                for _ in range(WARM):
+                    run_pass(self._op, call, gpu_inputs.laid(call, self._contents[number]))
         return self._contents[number]
 
     def make_ready(self, number: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from bot.worker import gpu_inputs
+from bot.worker import gpu_inputs, tuning
 from bot.worker.contract import Call
 from bot.worker.contract.looking import LookAnswer, Looked, LookRequest, Worked
 from bot.worker.gpu_checking import run_pass
@@ -134,8 +134,9 @@ def look_job(op: Any, request: LookRequest) -> LookAnswer:
     own_waits = _traced(_nothing).waits if request.mode == "timeline" else 0
     for call in request.cases:
         contents = gpu_inputs.drawn(call, fills)
-        for _ in range(WARM):
-            run_pass(op, call, gpu_inputs.laid(call, contents))
+        with tuning.pinned(request.pins):
+            for _ in range(WARM):
+                run_pass(op, call, gpu_inputs.laid(call, contents))
         torch.cuda.synchronize()
         if request.mode == "counters":
             _marked(op, call, contents)

@@ -1,22 +1,34 @@
-"""Spares the checks of an autotuned kernel the tuning: each of a hundred probes would time dozens of configurations.
+"""Spares workers the tuning of an autotuned kernel, which times each of dozens of configurations.
 
 What is asked of a check is whether results are right, and they have to be with every configuration. So each check takes
-one of them, and different checks take different ones.
+one of them, and different checks take different ones. A recording takes what v0's took, so that neither is luckier:
+v0's own is tuned, and so is a kernel that lists other configurations than v0's.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import torch
+import triton.language as tl
 from triton.compiler.errors import CompileTimeAssertionFailure
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.errors import OutOfResources, PTXASError
 
+from bot.worker.contract.gpu import MAX_CHOICES, Choice, is_sound
+
 UNFIT = (OutOfResources, PTXASError, CompileTimeAssertionFailure)
 """What Triton's own tuning takes for a configuration that this chip cannot run."""
+WHOLE = (int, type(None))
+PLAIN = (bool, float, str, *WHOLE)
+NAMED = (*PLAIN, torch.dtype, tl.dtype)
+"""What a key may hold to be known again in another process."""
+
+# -- checks ---------------------------------------------------------------------------------------------------
 
 
 def _from(configs: Sequence[Any], name: str) -> list[Any]:
@@ -47,5 +59,103 @@ def untimed(name: str) -> Iterator[None]:
     Autotuner.run = run
     try:
         yield
+    finally:
+        Autotuner.run = original
+
+
+# -- recordings -----------------------------------------------------------------------------------------------
+
+
+def _key(tuner: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """By which Triton remembers what it chose; another release that does it otherwise finds nothing and tunes."""
+    given = {name: value for name, value in {**tuner.nargs, **kwargs}.items() if name in tuner.arg_names}
+    named = [given[name] for name in tuner.keys if name in given]
+    return (*named, *(str(value.dtype) for value in given.values() if hasattr(value, "dtype")))
+
+
+def _among(configs: Sequence[Any]) -> str:
+    return hashlib.sha256("\n".join(sorted(map(str, configs))).encode()).hexdigest()[:16]
+
+
+def _described(tuner: Any, key: tuple[Any, ...], config: Any) -> Choice | None:
+    """None where another process could not tell what is meant."""
+    constants = tuple(config.kwargs.items())
+    numbers = (config.num_warps, config.num_stages, config.num_ctas, config.maxnreg)
+    if not all(isinstance(value, NAMED) for value in key) or getattr(config, "ir_override", None):
+        return None
+    if not all(type(value) in PLAIN for _, value in constants) or not all(type(n) in WHOLE for n in numbers):
+        return None
+    choice = Choice(
+        kernel=f"{tuner.base_fn.__module__}.{tuner.base_fn.__qualname__}",
+        key=repr(key),
+        among=_among(tuner.configs),
+        constants=constants,
+        num_warps=config.num_warps,
+        num_stages=config.num_stages,
+        num_ctas=config.num_ctas,
+        maxnreg=config.maxnreg,
+    )
+    return choice if is_sound(choice) else None
+
+
+class Tuned:
+    """What was chosen before, and what is chosen now."""
+
+    def __init__(self, pins: Sequence[Choice]) -> None:
+        self._pins = frozenset(pins)
+        self._now: dict[tuple[str, str], Choice | None] = {}
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        return tuple(choice for choice in self._now.values() if choice is not None)[:MAX_CHOICES]
+
+    def settle(self, tuner: Any, key: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """What Triton would find by timing, it now finds where it keeps what it timed."""
+        if not self._pins or key in tuner.cache:
+            return
+        for config in tuner.prune_configs(kwargs):
+            if _described(tuner, key, config) in self._pins:
+                tuner.cache[key] = config
+                return
+
+    def gives_up(self, tuner: Any, key: tuple[Any, ...]) -> bool:
+        """Whether it was a pin that did not fit this chip: the variant may need more than v0 does."""
+        config = tuner.cache.get(key)
+        if config is None or _described(tuner, key, config) not in self._pins:
+            return False
+        del tuner.cache[key]
+        return True
+
+    def note(self, tuner: Any, key: tuple[Any, ...]) -> None:
+        """Two kernels of one name that chose differently cannot be told apart later, so neither is told."""
+        choice = _described(tuner, key, tuner.best_config)
+        if choice is not None:
+            place = (choice.kernel, choice.key)
+            self._now[place] = choice if self._now.get(place, choice) == choice else None
+
+
+@contextlib.contextmanager
+def pinned(pins: Sequence[Choice]) -> Iterator[Tuned]:
+    """While active, an autotuned kernel takes what is pinned for it, where its list is the one it was taken from."""
+    original, tuned = Autotuner.run, Tuned(pins)
+
+    def run(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+        if len(tuner.configs) == 1:
+            return original(tuner, *args, **kwargs)
+        tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
+        key = _key(tuner, kwargs)
+        tuned.settle(tuner, key, kwargs)
+        try:
+            result = original(tuner, *args, **kwargs)
+        except UNFIT:
+            if not tuned.gives_up(tuner, key):
+                raise
+            result = original(tuner, *args, **kwargs)
+        tuned.note(tuner, key)
+        return result
+
+    Autotuner.run = run
+    try:
+        yield tuned
     finally:
         Autotuner.run = original

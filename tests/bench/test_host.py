@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 import threading
@@ -14,7 +15,7 @@ import pytest
 
 from bot.bench import host, overlay
 from bot.bench.bailiff import Objection
-from bot.bench.cell import Cells, Places
+from bot.bench.cell import Cells, Places, places
 from bot.bench.checks import Laid
 from bot.bench.host import BATCHES, PASSES, Lines, Silence, Stage, block, quickest
 from bot.bench.interpreter import look_at
@@ -24,9 +25,10 @@ from bot.errors import OperatorError
 from bot.guardrails.host_time import MOST_US
 from bot.model.measurement import CaseResult, Paired, Reading
 from bot.model.variant import SourceFile
-from bot.worker.contract import Argument, Call, CasePlan, Plan, TensorSpec
-from bot.worker.contract.hosting import END, FRAME, GO, NOTHING, READY, V0, VARIANT, asked, told
+from bot.worker.contract import Argument, Call, CasePlan, Plan, TensorSpec, parse, render
+from bot.worker.contract.hosting import END, FRAME, GO, NOTHING, READY, V0, VARIANT, HostRequest, asked, told
 from tests.bench import tiny
+from tests.bench.test_takes import CHOICE
 from tests.patience import wait_for
 
 X = TensorSpec("x", "float32", (4, 8), grad=True)
@@ -215,6 +217,13 @@ def test_a_wrapper_that_sleeps_is_seen_in_the_pass_in_which_it_sleeps(stage: Cal
     assert slower > MOST_US
     assert not scene.mine.folder.exists()
     assert not scene.stock.folder.exists()
+
+
+def test_both_arms_are_told_what_v0_chose(stage: Callable[..., Stage]) -> None:
+    scene = dataclasses.replace(stage(SOFTMAX), pins=(CHOICE,))
+    where = places(scene.cells, "v-1/host", scene.mine.source, scene.mine.folder)
+    request = host._request(scene, where, where.source, quickest(PLAN))
+    assert parse(HostRequest, render(request)).pins == (CHOICE,)
 
 
 def test_a_variant_that_does_not_answer_is_heard_no_further(stage: Callable[..., Stage]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from bot.errors import OperatorError
 from bot.model.measurement import Fault
 from bot.model.site import KernelSite
 from bot.worker.contract import ANSWER, REQUEST, Call, CasePlan, Plan, render
-from bot.worker.contract.looking import LookAnswer, Looked, Worked
+from bot.worker.contract.looking import LookAnswer, Looked, LookRequest, Worked
 from tests.bench.test_ncu import DENIED, H200, RAW, TOOL
+from tests.bench.test_takes import CHOICE
 
 
 def case(direction: str, nbytes: int) -> CasePlan:
@@ -51,6 +53,13 @@ def test_counters_are_read_on_the_largest_case_of_each_direction() -> None:
 def seen(case: str, **fields: Any) -> Looked:
     plain = {"passes": 5, "wall_us": 500.0, "busy_us": 200.0, "gap_us": 50.0, "waits": 5}
     return Looked(case=case, kernels=(Worked("_k", 10, 200.0),), **{**plain, **fields})
+
+
+def test_a_profiled_worker_is_told_what_v0_chose(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[LookRequest] = []
+    monkeypatch.setattr(looking, "run_cell", lambda cells, where, request, *_: asked.append(request) or LookAnswer(()))
+    looking.timelines(dataclasses.replace(scene, pins=(CHOICE,)))
+    assert [request.pins for request in asked] == [(CHOICE,)]
 
 
 def test_a_timeline_is_of_one_pass(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,15 +1,37 @@
-"""A recording is believed where an unrecorded run, seen by the profiler, launches the same."""
+"""A recording is believed where an unrecorded run, seen by the profiler, launches the same; v0's choices are pinned."""
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from bot.bench.takes import _differs, _refused, _take
-from bot.worker.contract import Refusal, render
-from bot.worker.contract.gpu import GpuAnswer, Recording, Traced
+from bot.bench import takes
+from bot.bench.cell import Cells, Places
+from bot.bench.checks import Laid
+from bot.bench.interpreter import TargetPython
+from bot.bench.launcher import Limits
+from bot.bench.sandbox import Sandbox
+from bot.bench.takes import GpuChecker, _differs, _refused, _take
+from bot.model.measurement import Fault
+from bot.model.variant import SourceFile
+from bot.worker.contract import Call, CasePlan, ContractError, Plan, Prepared, Refusal, Rows, parse, render
+from bot.worker.contract.gpu import (
+    MAX_CHOICES,
+    MAX_CONSTANTS,
+    MAX_KEY,
+    MAX_NAME,
+    Choice,
+    GpuAnswer,
+    GpuRequest,
+    Recording,
+    Traced,
+)
 from bot.worker.contract.tape import TAPE
+from tests.bench.tiny import OP, SITE
 from tests.worker.tapes import kernel, operation, tape
 
 TWICE = Traced("_twice_kernel", (4, 1, 1))
@@ -67,3 +89,128 @@ def test_a_pass_that_failed_while_it_was_recorded_says_which_and_why(kind: str) 
 def test_what_was_recorded_or_cannot_be_was_not_refused() -> None:
     whole = Recording("forward-4x8", "tape-0", "", 5, (), ())
     assert _refused(GpuAnswer((), (whole, Recording("backward-4x8", "", "it sorts", 5, (), ())))) is None
+
+
+# -- what v0's autotuned kernels chose ----------------------------------------------------------------------------
+
+LIMITS = Limits(60, 2**30)
+CHOICE = Choice("ops.k._k", "(4096, 'torch.float32')", "ab12", (("BLOCK", 128),), 4, 3, 1)
+WIDER = dataclasses.replace(CHOICE, key="(8192, 'torch.float32')", constants=(("BLOCK", 256),))
+
+
+def told(*choices: Choice) -> Recording:
+    return Recording("forward-4x8", "", "it sorts", 5, (), (), choices=choices)
+
+
+def constants(count: int) -> tuple[tuple[str, int], ...]:
+    return tuple((f"c{n}", n) for n in range(count))
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        (CHOICE,) * MAX_CHOICES,
+        (dataclasses.replace(CHOICE, kernel="k" * MAX_NAME, key="k" * MAX_KEY, among="k" * MAX_NAME),),
+        (dataclasses.replace(CHOICE, constants=constants(MAX_CONSTANTS), num_warps=None, maxnreg=2**63 - 1),),
+        (dataclasses.replace(CHOICE, constants=(("A", "s" * MAX_NAME), ("B", 0.5), ("C", None), ("D", True))),),
+    ],
+)
+def test_what_was_chosen_is_kept_up_to_a_bound(choices: tuple[Choice, ...], tmp_path: Path) -> None:
+    answer = GpuAnswer((), (told(*choices),))
+    (recording,) = parse(GpuAnswer, render(answer)).recordings
+    assert _take(recording, tmp_path).choices == choices
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        (CHOICE,) * (MAX_CHOICES + 1),
+        (dataclasses.replace(CHOICE, kernel="k" * (MAX_NAME + 1)),),
+        (dataclasses.replace(CHOICE, key="k" * (MAX_KEY + 1)),),
+        (dataclasses.replace(CHOICE, among="k" * (MAX_NAME + 1)),),
+        (dataclasses.replace(CHOICE, constants=constants(MAX_CONSTANTS + 1)),),
+        (dataclasses.replace(CHOICE, constants=(("n" * (MAX_NAME + 1), 1),)),),
+        (dataclasses.replace(CHOICE, constants=(("A", "s" * (MAX_NAME + 1)),)),),
+        (dataclasses.replace(CHOICE, constants=(("A", float("nan")),)),),
+        (dataclasses.replace(CHOICE, constants=(("A", 2**63),)),),
+        (dataclasses.replace(CHOICE, kernel="two\nlines"),),
+        (CHOICE, dataclasses.replace(CHOICE, key="\N{SNOWMAN}")),
+    ],
+)
+def test_no_kernel_chooses_beyond_it(choices: tuple[Choice, ...], tmp_path: Path) -> None:
+    with pytest.raises(ContractError, match="forward-4x8: no autotuned kernel"):
+        _take(told(*choices), tmp_path)
+
+
+@pytest.mark.parametrize("odd", [{"num_warps": 2**63}, {"num_stages": "3"}, {"constants": (("A", [1]),)}])
+def test_an_answer_with_another_type_of_choice_is_none(odd: dict[str, Any]) -> None:
+    with pytest.raises(ContractError):
+        parse(GpuAnswer, render(GpuAnswer((), (told(dataclasses.replace(CHOICE, **odd)),))))
+
+
+class Judge:
+    """It agrees with everything."""
+
+    def receive(self, kind: type[Prepared]) -> Prepared:
+        return Prepared(0)
+
+    def ask(self, request: Any, kind: type[Rows]) -> Rows:
+        return Rows(())
+
+
+class Bench:
+    """A checker whose workers answer what they are given, and remember what they were asked."""
+
+    def __init__(self, scratch: Path, monkeypatch: pytest.MonkeyPatch, *cases: str) -> None:
+        python = TargetPython(executable=Path("/usr/bin/python3"), version="3.12.3", roots=(), libraries=())
+        cells = Cells(python, Sandbox("limits only"), scratch / "suitcase", scratch, SimpleNamespace())  # type: ignore[arg-type]
+        plan = Plan(tuple(CasePlan(Call(case, case, "forward", (), ()), 8) for case in cases), (), ())
+        self.checker = GpuChecker(cells, SITE, "sm_90", Judge(), plan, scratch, LIMITS)
+        self.asked: list[GpuRequest] = []
+        self.answers: GpuAnswer | Fault = GpuAnswer((), ())
+        self._scratch = scratch
+        monkeypatch.setattr(takes, "run_cell", self._run)
+
+    def _run(self, cells: Cells, where: Places, request: GpuRequest, *_: Any) -> GpuAnswer | Fault:
+        self.asked.append(request)
+        return self.answers
+
+    def laid(self, name: str) -> Laid:
+        folder = self._scratch / name
+        folder.mkdir()
+        return Laid(name, (SourceFile(path=OP, text=name),), folder, folder)
+
+    def answer(self, *cases: tuple[str, tuple[Choice, ...]]) -> None:
+        self.answers = GpuAnswer((), tuple(Recording(c, "", "it sorts", 5, (), (), choices=has) for c, has in cases))
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(tmp_path, monkeypatch, "forward-4x8", "forward-8x8")
+
+
+def test_what_v0_chose_is_handed_on_to_all_that_is_held_against_it(bench: Bench) -> None:
+    bench.answer(("forward-4x8", (CHOICE,)), ("forward-8x8", (CHOICE, WIDER)))
+    assert bench.checker.check_baseline(bench.laid("v0")).fault is None
+    assert bench.checker.check(bench.laid("v1")).fault is None
+    bench.answer(("forward-4x8", (CHOICE,)))
+    assert not isinstance(bench.checker.brief(bench.laid("v2"), ["forward-4x8"], LIMITS), Fault)
+    assert [request.pins for request in bench.asked] == [(), (CHOICE, WIDER), (CHOICE,)]
+
+
+def test_what_a_variant_chose_pins_nobody(bench: Bench) -> None:
+    bench.answer(("forward-4x8", (CHOICE,)), ("forward-8x8", ()))
+    bench.checker.check_baseline(bench.laid("v0"))
+    bench.answer(("forward-4x8", (WIDER,)), ("forward-8x8", (WIDER,)))
+    for name in ("v1", "v2"):
+        bench.checker.check(bench.laid(name))
+    assert [request.pins for request in bench.asked] == [(), (CHOICE,), (CHOICE,)]
+    assert bench.checker.pins(["forward-8x8", "nobody's"]) == ()
+
+
+def test_what_v0_chose_beyond_the_bound_ends_its_campaign(bench: Bench) -> None:
+    bench.answer(("forward-4x8", (CHOICE,) * (MAX_CHOICES + 1)), ("forward-8x8", ()))
+    fault = bench.checker.check_baseline(bench.laid("v0")).fault
+    assert fault is not None
+    assert fault.kind == "protocol"
+    assert bench.checker.pins(["forward-4x8"]) == ()

@@ -6,8 +6,11 @@ import math
 
 import pytest
 
+from bot.judge import hidden as hidden_shapes
 from bot.judge.hidden import KINDS, MOST, hidden
-from bot.judge.plan import minimum_bytes
+from bot.judge.inputs import fill
+from bot.judge.oracle import truth
+from bot.judge.plan import minimum_bytes, probes_of
 from bot.judge.recipes import RECIPES
 from bot.targets.sizes import SIZES
 from bot.targets.suites import suite_of
@@ -37,6 +40,23 @@ def test_each_pass_meets_every_kind_and_every_type() -> None:
         assert {shape.dtype for shape in mine} == {"float16", "bfloat16", "float32"}
         assert max(dict(shape.sizes)["rows"] for shape in mine) > 64 * 132
         assert max(dict(shape.sizes)["cols"] for shape in mine) > 65536
+
+
+@pytest.mark.parametrize("kernel", sorted(k for k, of in SIZES.items() if of.names != ("rows", "cols")))
+def test_the_truth_can_be_told_of_whatever_is_drawn(kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A head of 33 that is cut in half ended the judge, and the campaign with it."""
+    monkeypatch.setattr(hidden_shapes, "MOST", 2**9)  # the same odd sizes, few enough to be quick
+    recipe = RECIPES[kernel]
+    for seed in range(6):
+        for shape in drawn(kernel, seed):
+            (probe, *_) = probes_of(recipe, (shape,), seed)
+            assert truth(recipe, probe, fill(recipe, probe))
+
+
+def test_what_is_cut_in_half_is_even_and_else_as_odd_as_any() -> None:
+    heads = [dict(shape.sizes)["head"] for seed in range(20) for shape in drawn("rope", seed)]
+    assert all(head % 2 == 0 for head in heads)
+    assert any(head > 16 and head % 16 for head in heads)
 
 
 def test_names_stay_and_sizes_do_not() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import threading
 import time
@@ -27,8 +28,9 @@ from bot.worker.contract.hosting import (
     asked,
     told,
 )
-from bot.worker.hosting import WARM, Line, carry_out, serve, wait_to_begin
+from bot.worker.hosting import WARM, Line, _Arm, carry_out, serve, wait_to_begin
 from tests.patience import is_there, wait_for
+from tests.worker.test_tuning import Worker, launch
 
 PASSES = 4
 STOCK, MINE = (Subject(f"/cell/{name}", "pkg.ops.double", "double.py", ()) for name in ("beside", "source"))
@@ -128,6 +130,21 @@ def test_every_pass_has_inputs_of_its_own(tmp_path: Path) -> None:
     bench.ask(GO, 1)
     assert len(set(Double.backwards[-PASSES:])) == PASSES
     bench.end()
+
+
+def test_what_is_pinned_is_tuned_neither_before_nor_on_the_clock() -> None:
+    kernel = Worker(fastest=256)
+
+    class Tuned(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            launch(kernel.kernel)
+            return 2 * x
+
+    arm = _Arm(Tuned, dataclasses.replace(REQUEST, pins=Worker(fastest=128).runs(7)))
+    arm.make_ready(0)
+    arm.go()
+    assert (kernel.clock.timed, kernel.launcher.blocks) == ([], [128] * (WARM + PASSES))
 
 
 @pytest.mark.parametrize(("frame", "begins"), [(BEGIN, True), (END, False)])

@@ -68,6 +68,7 @@ RECIPE = Recipe(
     backward_traffic=("dq_turned", "dk_turned", "cos", "sin", "dq", "dk"),
     layouts=("dense", "padded", "transposed"),
     optional=3,
+    evens=("head",),
     rows="batch*length",
     cols="kv*group*head",
 )

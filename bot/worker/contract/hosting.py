@@ -11,6 +11,7 @@ from typing import Literal
 
 from bot.worker.contract.answers import Refusal
 from bot.worker.contract.calls import Call, Subject
+from bot.worker.contract.gpu import Choice
 
 V0, VARIANT = "v0", "variant"
 ARMS = (V0, VARIANT)
@@ -46,6 +47,8 @@ class HostRequest:
     """How many for one GO."""
     arm: str = ""
     """Which of the two a process is; empty in what the bench asks."""
+    pins: tuple[Choice, ...] = ()
+    """What v0's autotuned kernels chose while it was recorded: neither arm tunes anew."""
 
 
 @dataclasses.dataclass(frozen=True)

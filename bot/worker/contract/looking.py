@@ -7,6 +7,7 @@ from typing import Literal
 
 from bot.worker.contract.answers import Refusal
 from bot.worker.contract.calls import Call, Subject
+from bot.worker.contract.gpu import Choice
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +20,8 @@ class LookRequest:
     mode: Literal["timeline", "counters"]
     """Watched by CUPTI from inside; or run once between marks, for a profiler that watches from outside."""
     passes: int = 3
+    pins: tuple[Choice, ...] = ()
+    """What v0's autotuned kernels chose, where it was recorded before."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,364 @@
+"""Writes the tables of the README beside it, from each journal.jsonl below it.
+
+Run it from the root of the repository, after a campaign was added:
+
+    python docs/results/h200/campaigns/table.py
+
+A journal is folded as the bot folds it, and every figure is made again from the blocks that were read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from bot.analysis.measured import CaseReading, is_paired, over_all
+from bot.analysis.paired import FEWEST_PROCESSES, Estimate
+from bot.analysis.roofline import case_percent
+from bot.analysis.stats import case_readings, geometric_mean
+from bot.campaign.machine import fold
+from bot.cli.show import id_of
+from bot.errors import CorruptRecord
+from bot.hardware.catalog import for_runner
+from bot.ledger import journal
+from bot.ledger.layout import JOURNAL
+from bot.ledger.slim import HASH, is_slim
+from bot.model.campaign import Campaign, Outcome, Stage
+from bot.model.commands import Scope
+from bot.model.facts import JournalLine, RoundOpened, VariantMeasured
+from bot.model.grouping import Group, primary_groups
+from bot.model.ids import VariantNumber, variant_name
+from bot.model.measurement import CaseResult, Timing
+from bot.render import labels, numbers, steps, terminal, times, view
+from bot.render.escape import Trusted, code, text
+from bot.targets.sizes import SIZES
+
+HERE = Path(__file__).resolve().parent
+BEGIN, END = "<!-- made by table.py -->\n", "<!-- end -->\n"
+NONE = Trusted("-")
+REPORT = "report.md"
+SUMMARY = (
+    *("Kernel", "How it ended", "Figures are of", "Variants", "Forward + backward", "Forward", "Backward", "Full"),
+    *("Slowest case, of its roof", f"{times.HOST_HEAD}, where it grew most", "From first to last line", "Read on"),
+)
+CASES = ("Kernel", "Case", "v0, us", "Variant", "Its time, us", "Speed-up", "Of the roof", times.HOST_HEAD)
+
+
+def grid(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Without padding: a campaign more does not move the others. Cells are escaped unless they are Trusted."""
+    lines = [map(Trusted, head), [Trusted("---")] * len(head), *rows]
+    return "".join(f"| {' | '.join(text(cell) for cell in line)} |\n" for line in lines)
+
+
+# Reading a journal
+
+
+def _without_texts(node: dict[str, Any]) -> dict[str, Any]:
+    """A file whose text was left out has its hash for a text: which ones are alike can still be seen."""
+    return {"path": node["path"], "text": node[HASH]} if {"path", HASH} <= set(node) else node
+
+
+def _paired_up(lines: tuple[JournalLine, ...]) -> tuple[JournalLine, ...]:
+    """What was measured is named by the digest of whole texts; here it is that of the variant with its number.
+    That the two agree is for `kernelwright rebuild` to say, which has the texts."""
+    known: dict[VariantNumber, str] = {}
+    found = []
+    for line in lines:
+        fact = line.fact
+        if isinstance(fact, RoundOpened):
+            known[fact.variant.number] = fact.variant.digest
+        if isinstance(fact, VariantMeasured) and fact.number in known:
+            measured = fact.measurement.model_copy(update={"source": known[fact.number]})
+            line = line.model_copy(update={"fact": fact.model_copy(update={"measurement": measured})})
+        found.append(line)
+    return tuple(found)
+
+
+def read_lines(path: Path) -> tuple[JournalLine, ...]:
+    """Every whole line: one that a killed process left unfinished does not count."""
+    what = f"{path.parent.name}/{path.name}"
+    content = journal.text_of(path.read_bytes(), what)
+    *rows, _unfinished = content.split("\n")
+    whole = [json.dumps(json.loads(row, object_hook=_without_texts)) if is_slim(row) else row for row in rows]
+    lines = journal.parse("".join(f"{row}\n" for row in whole), what)
+    return _paired_up(lines) if is_slim(content) else lines
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One campaign, and the variant that its figures are of; v0 where no variant was timed."""
+
+    folder: str
+    lines: tuple[JournalLine, ...]
+    campaign: Campaign
+    number: VariantNumber
+    readings: Mapping[str, CaseReading]
+
+    @property
+    def kernel(self) -> str:
+        return view.kernel(self.campaign)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all is known that it can give. Nobody has to have said yes to it; a machine that broke, or a person
+        who stopped it, says nothing of the kernel."""
+        if self.campaign.outcome in (Outcome.FAILED, Outcome.CANCELLED):
+            return False
+        return self.campaign.outcome is not None or self.campaign.finalization is not None
+
+
+def _speed(campaign: Campaign, readings: Mapping[str, CaseReading]) -> Estimate:
+    assert campaign.profile is not None
+    return over_all(primary_groups(campaign.profile.suite, Scope.GENERAL), readings)
+
+
+def _timed(campaign: Campaign) -> dict[VariantNumber, dict[str, CaseReading]]:
+    """The readings of each variant that a GPU timed in every case."""
+    found = {}
+    for played in campaign.rounds:
+        if campaign.profile and played.measurement and played.verdict and played.verdict.score:
+            readings = case_readings(played.measurement, campaign.profile.suite)
+            if readings:
+                found[played.variant.number] = readings
+    return found
+
+
+def _best(campaign: Campaign, found: Mapping[VariantNumber, dict[str, CaseReading]]) -> VariantNumber:
+    """The winner, the incumbent, or the fastest of the others; what fresh processes read goes first."""
+
+    def rank(number: VariantNumber) -> tuple[bool, bool, float]:
+        readings = found[number]
+        confirmed = all(reading.is_confirmed for reading in readings.values())
+        return number == view.best(campaign), confirmed, _speed(campaign, readings).mean
+
+    return max(found, key=rank, default=0)
+
+
+def read(path: Path, folder: Path) -> Read:
+    lines = read_lines(path)
+    campaign = fold(Campaign(id=id_of(lines)), (line.fact for line in lines))
+    if campaign.command is None:
+        raise CorruptRecord(f"{path}: no campaign was asked for in it")
+    found = _timed(campaign)
+    number = _best(campaign, found)
+    return Read(path.parent.relative_to(folder).as_posix(), lines, campaign, number, found.get(number, {}))
+
+
+def read_all(folder: Path) -> list[Read]:
+    """By kernel, and of each the earliest first."""
+    found = [read(path, folder) for path in sorted(folder.rglob(JOURNAL))]
+    return sorted(found, key=lambda one: (one.kernel, one.lines[0].at))
+
+
+# What a row says
+
+
+def named(one: Read) -> str:
+    """A kernel's second campaign by its folder as well."""
+    return one.kernel if one.folder == one.kernel else f"{one.kernel} ({one.folder})"
+
+
+def linked(one: Read, folder: Path) -> Trusted:
+    report = f"{one.folder}/{REPORT}"
+    target = report if (folder / report).is_file() else f"{one.folder}/{JOURNAL}"
+    return Trusted(f"[{text(named(one))}]({target})")
+
+
+def _tests(campaign: Campaign) -> str:
+    done = campaign.finalization
+    if done is None:
+        return "the library's tests were not run" if campaign.winner else ""
+    anyhow = ", as they do on the untouched kernel" if done.failed_before else ""
+    passed = bool(done.tests) and all(run.passed for run in done.tests)
+    return "the library's tests passed" if passed else f"the library's tests failed{anyhow}"
+
+
+def ended(campaign: Campaign) -> Trusted:
+    if campaign.stage is Stage.ENDED and campaign.outcome is not None:
+        how = text(steps.ENDS[campaign.outcome])
+    else:
+        how = Trusted(f"**not ended**: {text(terminal.DOING[campaign.stage])}")
+    reason = code(campaign.reason) if campaign.reason else ""
+    detail = text(campaign.detail, 140) if campaign.failed else ""
+    searched = f"search: {text(labels.STOPPED[campaign.stopped])}" if campaign.stopped else ""
+    unfit = numbers.many(len(campaign.ignored), "line that did not fit", "lines that did not fit")
+    parts = (how, reason, detail, _tests(campaign), searched, unfit if campaign.ignored else "")
+    return Trusted("; ".join(part for part in parts if part))
+
+
+def figures_of(one: Read) -> str:
+    """Which variant, and what became of it: the best of what was refused is no winner."""
+    played = one.campaign.round_of(one.number)
+    if played is None or played.verdict is None:
+        return "no variant was timed"
+    name = variant_name(one.number)
+    if one.number == one.campaign.winner:
+        return f"{name}, the winner"
+    what = "the best so far" if view.is_accepted(played) else "the best of those timed, not a winner"
+    return f"{name}, {labels.DECISIONS[played.verdict.decision]}: {what}"
+
+
+def counted(campaign: Campaign) -> str:
+    found = [played.measurement for played in campaign.rounds if played.measurement is not None]
+    accepted = sum(view.is_accepted(played) for played in campaign.rounds)
+    return f"{len(campaign.rounds)} tried, {sum(map(is_paired, found))} measured, {accepted} accepted"
+
+
+def gain(found: Estimate) -> str:
+    low, high = found.interval()
+    if math.isinf(high):
+        return f"{numbers.ratio(found.ratio)} (no interval: fewer than {FEWEST_PROCESSES} fresh processes)"
+    return f"{numbers.ratio(found.ratio)} [{numbers.ratio(math.exp(low))}, {numbers.ratio(math.exp(high))}]"
+
+
+def _passes(one: Read, direction: str) -> str:
+    """The geometric mean over the cases of one pass."""
+    cases = one.campaign.profile.suite.cases if one.campaign.profile else ()
+    groups = [Group((case,)) for case in cases if case.direction == direction]
+    return gain(over_all(groups, one.readings)) if groups and one.readings else NONE
+
+
+def _results(one: Read) -> dict[str, CaseResult]:
+    found = view.measurement_of(one.campaign, one.number)
+    return {result.case: result for result in found.cases} if found else {}
+
+
+def _before(one: Read, result: CaseResult) -> float | None:
+    """v0 in the same blocks, or by itself where no variant was timed."""
+    if one.readings:
+        return one.readings[result.case].before_us
+    return result.timing.median_us if result.timing and not view.is_static(one.campaign) else None
+
+
+def _share(one: Read, result: CaseResult, us: float | None) -> str:
+    """Of both arms against one roof: the one that was read beside their blocks."""
+    runner = view.runner(one.campaign)
+    if us is None or runner is None:
+        return numbers.UNKNOWN
+    at = result.model_copy(update={"timing": Timing(median_us=us, timer="replay")})
+    return numbers.percent(case_percent(at, for_runner(runner)))
+
+
+def roof(one: Read, result: CaseResult) -> str:
+    before = _share(one, result, _before(one, result))
+    return f"{before} to {_share(one, result, one.readings[result.case].after_us)}" if one.readings else before
+
+
+def slowest(one: Read) -> str:
+    """Of the case in which v0 takes longest."""
+    found = [result for result in _results(one).values() if _before(one, result) is not None]
+    if not found:
+        return NONE
+    result = max(found, key=lambda result: _before(one, result) or 0.0)
+    return f"{view.case_names(one.campaign)[result.case]}: {roof(one, result)}"
+
+
+def wrapper(one: Read) -> str:
+    """Of the case in which a call costs the caller most more than it did."""
+    more = {case: result.paired.host_us[1] for case, result in _results(one).items()
+            if result.paired is not None and result.paired.host_us is not None}  # fmt: skip
+    if not more:
+        return "not read"
+    case = max(more, key=lambda name: more[name])
+    told = times.on_the_host(view.measurement_of(one.campaign, one.number))[case]
+    return f"{view.case_names(one.campaign)[case]}: {told}"
+
+
+def took(one: Read) -> str:
+    first, last = (datetime.fromisoformat(one.lines[i].at) for i in (0, -1))
+    done = one.campaign.finalization
+    runs = (*done.tests, *([done.untouched] if done.untouched else [])) if done else ()
+    races = sum(race.seconds for race in one.campaign.races)
+    parts = {"races": races, "the library's tests": sum(run.seconds for run in runs)}
+    known = ", ".join(f"{what} {numbers.seconds(spent)}" for what, spent in parts.items() if spent)
+    return f"{numbers.seconds((last - first).total_seconds())}{f', of which {known}' if known else ''}"
+
+
+def summary_row(one: Read, folder: Path) -> list[object]:
+    return [
+        linked(one, folder), ended(one.campaign), figures_of(one), counted(one.campaign),
+        gain(_speed(one.campaign, one.readings)) if one.readings else NONE,
+        *(_passes(one, direction) for direction in times.PASS_ORDER),
+        slowest(one), wrapper(one), took(one), one.lines[0].at[:10],
+    ]  # fmt: skip
+
+
+def case_rows(one: Read) -> list[list[object]]:
+    names, host = view.case_names(one.campaign), times.on_the_host(view.measurement_of(one.campaign, one.number))
+    rows: list[list[object]] = []
+    for case, result in _results(one).items():
+        found = one.readings.get(case)
+        after: list[object] = [NONE] * 3
+        if found is not None:
+            after = [variant_name(one.number), times.plain_us(found.after_us), gain(found.estimate)]
+        before = times.plain_us(_before(one, result))
+        rows.append([named(one), names[case], before, *after, roof(one, result), host.get(case, NONE)])
+    return rows
+
+
+# Over all kernels
+
+
+def gave(campaigns: Sequence[Read]) -> float | None:
+    """Of one kernel, its last campaign that came to its end: the winner's speed-up if the library's own tests and style
+    check passed on it. None where there is nothing to give."""
+    last = next((one for one in reversed(campaigns) if one.is_over), None)
+    if last is None or not last.readings:
+        return None
+    done = last.campaign.finalization
+    return _speed(last.campaign, last.readings).ratio if done is not None and done.passed else None
+
+
+def over_kernels(found: Sequence[Read]) -> str:
+    kernels = dict.fromkeys(one.kernel for one in found)
+    speeds = [gave([one for one in found if one.kernel == kernel]) for kernel in kernels]
+    if not speeds:
+        return "No campaign was measured yet.\n"
+    mean = geometric_mean([speed if speed is not None else 1.0 for speed in speeds])
+    winners = sum(speed is not None for speed in speeds)
+    return (
+        f"Geometric mean of forward + backward over {len(kernels)} of the {numbers.many(len(SIZES), 'kernel')} that "
+        f"can be scored: **{numbers.ratio(mean)}**. {winners} with a winner that passed the library's own tests and "
+        f"style check, {len(speeds) - winners} with nothing to give as 1.00x. Of several campaigns of a kernel the "
+        "last that came to its end counts.\n"
+    )
+
+
+def machines(found: Sequence[Read]) -> str:
+    """Where the numbers were read; two machines are two lines."""
+    known: dict[str, list[str]] = {}
+    for one in found:
+        runner = view.runner(one.campaign)
+        if runner is not None:
+            parts = (runner.gpu_name or "no GPU", f"driver {runner.driver}", f"torch {runner.torch}",
+                     f"Triton {runner.triton}", f"Python {runner.python}", runner.sandbox)  # fmt: skip
+            known.setdefault(text(", ".join(parts)), []).append(one.folder)
+    return "".join(f"- {machine}: {numbers.many(len(names), 'campaign')}\n" for machine, names in known.items())
+
+
+def page(folder: Path) -> str:
+    found = read_all(folder)
+    return "\n".join((
+        "## By campaign", "", grid(SUMMARY, [summary_row(one, folder) for one in found]),
+        over_kernels(found), machines(found),
+        "## By case", "", grid(CASES, [row for one in found for row in case_rows(one)]),
+    ))  # fmt: skip
+
+
+def written(old: str, made: str) -> str:
+    before, rest = old.split(BEGIN)
+    return f"{before}{BEGIN}\n{made}\n{END}{rest.split(END)[1]}"
+
+
+def main() -> None:
+    readme = HERE / "README.md"
+    readme.write_text(written(readme.read_text(encoding="utf-8"), page(HERE)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

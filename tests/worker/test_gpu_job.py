@@ -1,0 +1,79 @@
+"""What a recording hears of pins and tells of choices, without a GPU: the passes are played by a stand-in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bot.worker import gpu_job
+from bot.worker.contract import Call, Subject, clip
+from bot.worker.contract.gpu import Choice, GpuRequest, Recording
+from bot.worker.taping import CannotReplay
+from tests.worker.tapes import tape
+from tests.worker.test_tuning import BLOCKS, Worker, launch
+
+CASES = tuple(Call(name, name, "forward", (), ()) for name in ("forward-4x8", "backward-4x8"))
+
+
+def request(*pins: Choice, brief: bool = False) -> GpuRequest:
+    return GpuRequest("gpu", Subject("/cell/source", "pkg.ops.k", "k.py", ()), (), CASES, (), brief=brief, pins=pins)
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pass launches the autotuned kernel that stands for the op."""
+
+    def run(op: Worker, *_: Any) -> int:
+        launch(op.kernel)
+        return 5
+
+    def three_times(op: Worker, call: Call, *_: Any) -> tuple[Any, Any]:
+        launch(op.kernel)
+        return tape(case=call.case), SimpleNamespace(kernels=[])
+
+    monkeypatch.setattr(gpu_job, "_peak", run)
+    monkeypatch.setattr(gpu_job, "_traced", lambda *_: ())
+    monkeypatch.setattr(gpu_job, "_three_times", three_times)
+    monkeypatch.setattr(gpu_job, "run_pass", run)
+    monkeypatch.setattr(gpu_job, "gpu_inputs", SimpleNamespace(laid=lambda *_: None, drawn=lambda *_: None))
+
+
+def recorded(op: Worker, asked: GpuRequest, outputs: Path) -> tuple[Recording, ...]:
+    outputs.mkdir()
+    answer = gpu_job.gpu_job(op, asked, outputs, outputs, {})
+    assert answer.refusal is None
+    return answer.recordings
+
+
+@pytest.mark.parametrize("brief", [False, True])
+def test_a_worker_tunes_once_for_all_that_it_records_and_every_case_tells(
+    passes: None, brief: bool, tmp_path: Path
+) -> None:
+    op = Worker(fastest=128)
+    first, second = recorded(op, request(brief=brief), tmp_path / "out")
+    assert first.choices == second.choices
+    assert [choice.constants for choice in first.choices] == [(("BLOCK", 128),)]
+    assert op.clock.timed == list(BLOCKS)
+
+
+@pytest.mark.parametrize("brief", [False, True])
+def test_what_is_pinned_is_recorded_with_v0_s_choice(passes: None, brief: bool, tmp_path: Path) -> None:
+    stock, *_ = recorded(Worker(fastest=128), request(), tmp_path / "v0")
+    op = Worker(fastest=256)
+    mine, *_ = recorded(op, request(*stock.choices, brief=brief), tmp_path / "v1")
+    assert mine.choices == stock.choices
+    assert (op.clock.timed, set(op.launcher.blocks)) == ([], {128})
+
+
+def test_what_cannot_be_replayed_chose_for_nobody(
+    passes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cannot(*_: Any) -> None:
+        raise CannotReplay("it sorts")
+
+    monkeypatch.setattr(gpu_job, "_three_times", cannot)
+    told, *_ = recorded(Worker(), request(), tmp_path / "out")
+    assert (told.why_not, told.choices, told.peak_bytes) == (clip("it sorts"), (), 5)
