@@ -186,9 +186,10 @@ def with_standby(cells: Cells, memory_bytes: int, *, most: int | None = None) ->
         return start
 
     with_gpu = {True: Standby(cells.scratch / "with-gpu", starting(cells.gpu), most)} if cells.gpu is not None else {}
-    return dataclasses.replace(
-        cells, standby={**with_gpu, False: Standby(cells.scratch / "without", starting(None), 1)}
-    )
+    standby = {**with_gpu, False: Standby(cells.scratch / "without", starting(None), 1)}
+    for some in standby.values():
+        some.begin()
+    return dataclasses.replace(cells, standby=standby)
 
 
 def start(

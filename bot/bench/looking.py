@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -138,11 +138,15 @@ def counters(scene: Scene, kernels: Sequence[str]) -> Counters:
     return found
 
 
-def look(scene: Scene, kernels: Sequence[str]) -> Found:
-    """Both kinds of evidence. What goes wrong here is told and ends nothing."""
+def look(scene: Scene, kernels: Sequence[str], clocked: Callable[[], None] = lambda: None) -> Found:
+    """Both kinds of evidence. What goes wrong here is told and ends nothing. `clocked` is called when no clock runs any
+    more: counters do not mind company, the host's time does."""
     seen: tuple[Timeline, ...] = ()
     try:
-        seen = timelines(scene)
+        try:
+            seen = timelines(scene)
+        finally:
+            clocked()
         return Found(counters(scene, kernels), seen, tuple(call.case for call in largest(scene.plan)))
     except (OperatorError, OSError, ValueError) as error:
         return Found(ncu.said("failed", str(error)[:300]), seen)

@@ -7,7 +7,7 @@ import shutil
 import statistics
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -226,10 +226,10 @@ class MeasuredBench(StaticBench):
         pins = self._takes.pins([case.case for case in cases])
         return host.told_of(cases, host.Stage(self._cells, self._site, stock, mine, self._plan, memory, pins))
 
-    def look(self, files: tuple[SourceFile, ...], kernels: Sequence[str]) -> Found:
+    def look(self, files: tuple[SourceFile, ...], kernels: Sequence[str], clocked: Callable[[], None]) -> Found:
         """What profilers see of these files: never a time that is published."""
         with self._scene(files) as scene:
-            return look(scene, kernels)
+            return look(scene, kernels, clocked)
 
     def sanitized(self, files: tuple[SourceFile, ...]) -> Sanitized:
         """What these files do to memory that is not theirs, and v0 does not."""

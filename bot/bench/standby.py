@@ -27,6 +27,8 @@ MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 MOST_MODULES = 8000
 ALWAYS = (
     "torch",
+    "torch._dynamo",
+    "torch.distributed.tensor",
     "torch.profiler",
     "torch.utils._python_dispatch",
     "torch._higher_order_ops.triton_kernel_wrap",
@@ -113,7 +115,8 @@ class Standby:
         self._most = max(1, min(MOST, (os.cpu_count() or 1) // 4)) if most is None else most
         self._numbers = itertools.count()
         self._waiting: list[Ready] = []
-        self._modules: tuple[str, ...] = ()
+        self._modules: tuple[str, ...] = ALWAYS
+        self._has_learnt = False
         self._turn = threading.Lock()
         self._closed = False
         # A sandbox ends with the thread that started it, and most of ours live as long as one measurement.
@@ -122,32 +125,40 @@ class Standby:
     def learn(self, answer: Path) -> None:
         """What the untouched kernel had imported, libraries alone; only its word is taken, and only the first."""
         with self._turn:
-            if self._modules or self._closed:
+            if self._has_learnt or self._closed:
                 return
             try:
                 told = read_bytes(answer / IMPORTED, MAX_MANIFEST).decode("ascii").split()
             except (ContractError, OSError, ValueError):
                 told = []
             self._modules = (*ALWAYS, *(name for name in told[:MOST_MODULES] if MODULE.fullmatch(name)))
+            self._has_learnt = True
             self._fill()
 
-    def _fill(self) -> None:
-        while len(self._waiting) < self._most and not self._closed:
+    def begin(self) -> None:
+        """The first, for the untouched kernel itself, with what everybody needs."""
+        with self._turn:
+            self._fill(1)
+
+    def _fill(self, most: int = MOST) -> None:
+        most = min(most, self._most)
+        while len(self._waiting) < most and not self._closed:
             room = Room(self._scratch / str(next(self._numbers)))
             room.make()
             (room.request / TO_IMPORT).write_text("\n".join(self._modules), encoding="ascii")
             self._waiting.append(Ready(room, self._starter.submit(self._start, room).result()))
 
     def take(self) -> Ready | None:
-        """None before the untouched kernel was there, and where the one that stood ready fell."""
+        """None where nobody stands ready, or who did has fallen."""
         with self._turn:
-            if not self._modules or not self._waiting or self._closed:
+            if not self._waiting or self._closed:
                 return None
             ready = self._waiting.pop(0)
             fallen = not ready.running.is_alive
             if fallen:  # they would all fall: whatever is the reason, workers start afresh from now on
                 self._most = 0
-            self._fill()
+            if self._has_learnt:
+                self._fill()
         if fallen:
             _dismiss(ready)
         return None if fallen else ready

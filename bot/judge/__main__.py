@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,10 @@ from bot.worker.contract import (
 from bot.worker.contract.timing import BlocksRequest, Closed, OpenRequest, RoofRequest, Started, StartRequest
 
 CLOCK = ("start", "open", "blocks", "burst", "roof", "close")
+
+
+MOST_THREADS = 4
+"""That prepare probes: those of large hidden shapes take a second and more of one processor each."""
 
 
 class Desk:
@@ -73,10 +79,16 @@ class Desk:
         from bot.judge.known import known_of
         from bot.judge.work import work
 
-        for probe in self._probes:
-            known, filled = known_of(self._recipe, probe)
+        recipe = self._recipe
+
+        def known(probe: Probe) -> Any:
+            found, filled = known_of(recipe, probe)
             (self._folder / probe.call.blob).write_bytes(to_blob(probe.call, filled))
-            self._known.append(known)
+            return found
+
+        # Each draws from generators of its own, so neither their order nor their company changes anything.
+        with ThreadPoolExecutor(max_workers=max(1, min(MOST_THREADS, (os.cpu_count() or 1) // 2))) as threads:
+            self._known += threads.map(known, self._probes)
         return Prepared(len(self._probes), work(self._recipe, self._scored))
 
     def compare(self, request: CompareRequest) -> Rows | Complaint:

@@ -19,6 +19,8 @@ from bot.worker.gpu_checking import run_pass
 from bot.worker.passes import backward, forward
 
 WARM = 2
+ROWS = 3
+"""Rows of passes; the quickest counts, as a host has other things to do as well."""
 ROOM = 1 / 4
 """The share of the free memory that inputs and results of passes in a row may take."""
 MOST_KERNELS = 40
@@ -74,12 +76,9 @@ def _nothing(begin: Any) -> None:
     begin()
 
 
-def _in_a_row(op: Any, call: Call, contents: dict[str, Any], passes: int) -> float:
-    """Microseconds from the end of one pass to the end of the next, when they are asked for one right after another, as
-    a training step asks: as long as the GPU works on one, or as the host takes to ask for one, if that is longer."""
-    took = 2 * sum(tensor.untyped_storage().nbytes() for tensor in contents.values())
-    most = max(1, min(passes, int(ROOM * torch.cuda.mem_get_info()[0] / max(1, took)) - 1))
-    ready = [gpu_inputs.laid(call, contents) for _ in range(most + 1)]
+def _row(op: Any, call: Call, contents: dict[str, Any], passes: int) -> float:
+    """Microseconds from the end of the first pass to the end of the last."""
+    ready = [gpu_inputs.laid(call, contents) for _ in range(passes)]
     before = [forward(op, stuff) for stuff in ready] if call.direction == "backward" else [[] for _ in ready]
     ends = [torch.cuda.Event(enable_timing=True) for _ in ready]
     torch.cuda.synchronize()
@@ -89,7 +88,16 @@ def _in_a_row(op: Any, call: Call, contents: dict[str, Any], passes: int) -> flo
         kept.append(results if call.direction == "forward" else backward(results, stuff))
         end.record()
     torch.cuda.synchronize()
-    return float(ends[0].elapsed_time(ends[-1])) * 1e3 / most
+    return float(ends[0].elapsed_time(ends[-1])) * 1e3
+
+
+def _in_a_row(op: Any, call: Call, contents: dict[str, Any], passes: int) -> float:
+    """Microseconds of a pass when passes are asked for one right after another, as a training step asks: as long as the
+    GPU works on one, or as the host takes to ask for one, if that is longer."""
+    took = 2 * sum(tensor.untyped_storage().nbytes() for tensor in contents.values())
+    most = max(2, min(passes + 1, int(ROOM * torch.cuda.mem_get_info()[0] / max(1, took))))
+    _row(op, call, contents, most)  # from now on torch has the memory that the results need
+    return min(_row(op, call, contents, most) for _ in range(ROWS)) / (most - 1)
 
 
 def _looked(op: Any, call: Call, contents: dict[str, Any], passes: int, own_waits: int) -> Looked:

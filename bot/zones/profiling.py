@@ -8,7 +8,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, runtime_checkable
+from functools import partial
+from threading import Event
+from typing import Protocol, TypeVar, runtime_checkable
 
 from bot.analysis.agreement import placed, traffic
 from bot.analysis.bottleneck import Evidence, diagnose
@@ -24,12 +26,14 @@ from bot.model.profiling import Counters, Moved, Timeline
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile
 
+T = TypeVar("T")
+
 
 @runtime_checkable
 class Looks(Protocol):
     """A bench with a GPU, which profilers can watch."""
 
-    def look(self, files: tuple[SourceFile, ...], kernels: Sequence[str]) -> Found: ...
+    def look(self, files: tuple[SourceFile, ...], kernels: Sequence[str], clocked: Callable[[], None]) -> Found: ...
 
 
 @runtime_checkable
@@ -69,12 +73,16 @@ def _names(baseline: Measurement) -> dict[str, tuple[str, ...]]:
     return {case.case: tuple(launch.kernel for launch in case.launches) for case in baseline.cases}
 
 
-def seen(bench: Bench, sources: tuple[SourceFile, ...], baseline: Measurement) -> Found | None:
-    """What profilers say, each launch with its case."""
+def seen(
+    bench: Bench, sources: tuple[SourceFile, ...], baseline: Measurement, clocked: Callable[[], None] = lambda: None
+) -> Found | None:
+    """What profilers say, each launch with its case. `clocked` is called when nothing is timed any more."""
     if not isinstance(bench, Looks):
+        clocked()
         return None
     names = _names(baseline)
-    found = bench.look(sources, tuple(dict.fromkeys(name for launched in names.values() for name in launched)))
+    asked = tuple(dict.fromkeys(name for launched in names.values() for name in launched))
+    found = bench.look(sources, asked, clocked)
     kernels = placed(found.counters.kernels, found.asked, names)
     return dataclasses.replace(found, counters=found.counters.model_copy(update={"kernels": kernels}))
 
@@ -133,10 +141,19 @@ def profiled(
     if baseline.fault is not None:
         return baseline.fault
     launches = tuple(launch for case in baseline.cases for launch in case.launches)
-    with ThreadPoolExecutor(max_workers=2) as threads:  # nothing is timed any more
-        counting = threads.submit(count) if count is not None else None
-        surveying = threads.submit(bench.survey, sources, launch_settings(launches)) if survey else None
-        looked = seen(bench, sources, baseline) if watch else None
+    quiet = Event()
+
+    def after(work: Callable[[], T]) -> T:
+        quiet.wait()
+        return work()
+
+    with ThreadPoolExecutor(max_workers=2) as threads:
+        counting = threads.submit(after, count) if count is not None else None
+        surveying = threads.submit(after, partial(bench.survey, sources, launch_settings(launches))) if survey else None
+        try:
+            looked = seen(bench, sources, baseline, quiet.set) if watch else None
+        finally:
+            quiet.set()
         surveys = surveying.result() if surveying is not None else ()
         bytes_of = counting.result() if counting is not None else count_of(bench, baseline)
     baseline = _recounted(baseline, bytes_of) if bytes_of is not None else baseline

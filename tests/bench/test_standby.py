@@ -118,10 +118,14 @@ def folders(scratch: Path) -> tuple[Path, Path, Path]:
     return made
 
 
-def test_nobody_stands_ready_before_the_untouched_kernel_was_there(waiting: Waiting) -> None:
+def test_one_begins_before_anything_is_known_and_the_next_wait_for_the_untouched_kernel(waiting: Waiting) -> None:
     assert waiting.standby.take() is None
-    assert waiting.started == []
-    waiting.learn()
+    waiting.standby.begin()
+    assert waiting.modules() == list(ALWAYS)
+    assert waiting.standby.take() is not None
+    assert waiting.standby.take() is None
+    waiting.learn("sympy")
+    assert waiting.modules() == [*ALWAYS, "sympy"]
     assert waiting.standby.take() is not None
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from bot.cli.judge_suite import sample
 from bot.cli.profile import profile
 from bot.cli.roofline import roofline
 from bot.errors import OperatorError, UserError
-from bot.model.measurement import Case, Evidence, Measurement, Suite, Timing
+from bot.model.measurement import Case, Evidence, Measurement, Setting, Suite, Survey, Timing
 from bot.model.profiling import Counter, Counters, KernelCounters, Moved
 from bot.model.variant import SourceFile
 from bot.render import plots
@@ -72,7 +73,8 @@ class Watched(FakeBench):
         cases = tuple(case.model_copy(update={"timing": timing, "traffic_factor": 0.7}) for case in found.cases)
         return found.model_copy(update={"runner": runner, "cases": cases})
 
-    def look(self, files: tuple[SourceFile, ...], kernels: Sequence[str]) -> Found:
+    def look(self, files: tuple[SourceFile, ...], kernels: Sequence[str], clocked: Callable[[], None]) -> Found:
+        clocked()
         read = {
             "dram__bytes_read.sum": 500e6,
             "dram__bytes_write.sum": 200e6,
@@ -281,3 +283,21 @@ def test_a_count_that_cannot_be_had_takes_nothing_else_away(counting: type[FakeB
         patch.setattr(sys.modules[__name__], "Counting", counting)
         told = on_gpu()
     assert (told["traffic"], told["evidence"], told["counters"]["status"]) == ([], "measured", "read")
+
+
+def test_launch_numbers_are_compiled_and_bytes_counted_when_no_clock_runs_any_more() -> None:
+    """A timeline tells the host's time from the GPU's: company of ours would be taken for the kernel's host."""
+    said: list[str] = []
+
+    class Careful(Watched):
+        def look(self, files: tuple[SourceFile, ...], kernels: Sequence[str], clocked: Callable[[], None]) -> Found:
+            time.sleep(0.05)
+            said.append("timeline")
+            return super().look(files, kernels, clocked)
+
+        def survey(self, files: tuple[SourceFile, ...], settings: tuple[Setting, ...]) -> tuple[Survey, ...]:
+            said.append("survey")
+            return super().survey(files, settings)
+
+    assert run(profile, "rms_norm", bench=Careful, gpu=H200).exception is None
+    assert said == ["timeline", "survey"]

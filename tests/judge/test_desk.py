@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,20 @@ def test_inputs_lie_where_the_plan_says(desk: Desk, tmp_path: Path) -> None:
     planned = desk.answer(render(plan_request(tmp_path)))
     assert isinstance(planned, Plan)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(call.blob for call in planned.checks)
+
+
+def test_who_prepares_side_by_side_draws_what_one_alone_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for processors in (2, 16):
+        monkeypatch.setattr(os, "cpu_count", lambda number=processors: number)
+        folder = tmp_path / str(processors)
+        folder.mkdir()
+        desk = Desk()
+        desk.answer(render(plan_request(folder)))
+        desk.answer(render(PrepareRequest("prepare")))
+        noise = [{key: errors.worst.tolist() for key, errors in known.noise.items()} for known in desk._known]
+        found.append(([known.inputs for known in desk._known], repr(noise)))
+    assert found[0] == found[1]
 
 
 def test_the_untouched_kernel_is_remembered_and_others_are_compared(desk: Desk, tmp_path: Path) -> None:
