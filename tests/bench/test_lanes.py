@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.bench.lanes import GRAPH_US, MOST_BYTES, MOST_LANES, lanes_for
+from bot.bench.lanes import GRAPH_US, IDLE_LANES, MOST_BYTES, MOST_LANES, NOBODY_MOVES, lanes_for
 from bot.worker.contract import Argument, Call, TensorSpec
 
 
@@ -19,17 +19,22 @@ def test_short_passes_are_put_behind_one_another(pilot_us: float, lanes: int) ->
 @pytest.mark.parametrize(
     ("nbytes", "lanes"),
     [
-        (MOST_BYTES // 64, 64),
-        (MOST_BYTES // 64 + 1, 63),
-        (MOST_BYTES // 2, 2),
-        (MOST_BYTES // 2 + 1, 1),
-        (MOST_BYTES + 1, 1),
+        (MOST_BYTES // 8, 8),
+        (MOST_BYTES // 8 + 1, 7),
     ],
 )
-def test_a_pass_that_does_nothing_with_gigabytes_gets_no_more_of_them(nbytes: int, lanes: int) -> None:
+def test_lanes_take_no_more_than_so_much_memory(nbytes: int, lanes: int) -> None:
+    assert lanes_for(nbytes / NOBODY_MOVES, 0) > 8
+    assert lanes_for(nbytes / NOBODY_MOVES, nbytes) == lanes
+
+
+@pytest.mark.parametrize(("pilot_us", "lanes"), [(2.0, 64), (1.99, IDLE_LANES), (0.0, IDLE_LANES)])
+def test_a_pass_that_does_nothing_with_what_it_is_handed_gets_hardly_more_of_it(pilot_us: float, lanes: int) -> None:
     """The backward pass of a loss whose gradient is 1 launches no kernel; 64 lanes of it were more than a GPU holds."""
-    assert lanes_for(2.0, nbytes) == lanes
-    assert lanes_for(75.0, nbytes) == 1
+    nbytes = int(2 * NOBODY_MOVES)
+    assert lanes_for(pilot_us, nbytes) == min(lanes, MOST_BYTES // nbytes)
+    assert lanes_for(pilot_us, MOST_BYTES // 2) == IDLE_LANES
+    assert lanes_for(pilot_us, MOST_BYTES // 2 + 1) == 1
 
 
 def test_everything_that_is_handed_over_counts() -> None:
