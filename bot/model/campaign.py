@@ -16,6 +16,7 @@ from bot.model.profiling import Counters, Timeline, Traffic
 from bot.model.pull import PullSnapshot
 from bot.model.race import Race
 from bot.model.reasons import ReasonCode
+from bot.model.rivals import Rival
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, Variant
 from bot.model.verdict import Verdict
@@ -101,6 +102,8 @@ class Profile(Word):
     counters: Counters | None = None
     timelines: tuple[Timeline, ...] = ()
     traffic: tuple[Traffic, ...] = ()
+    rivals: tuple[Rival, ...] = ()
+    """How plain PyTorch and torch.compile do on the same cases."""
     hardware: tuple[HardwareNumber, ...] = ()
     """Every number of the GPU that a record of this campaign may use, with where it was read (R-03, R-04)."""
 
