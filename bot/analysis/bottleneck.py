@@ -101,26 +101,34 @@ SAYS = {
 }
 
 
+def _and_others(case: str, count: int) -> str:
+    return case if count == 1 else f"{case} and {count - 1} more case{'s' if count > 2 else ''}"
+
+
 def _of_timelines(timelines: Sequence[Timeline]) -> list[Clue]:
+    """One clue for each thing that is seen, told of the case in which it is worst."""
     found = []
-    for one in timelines:
-        busy = one.busy_us / one.wall_us
-        if one.waits:
-            times = "once" if one.waits == 1 else f"{one.waits} times"
-            found.append(Clue(
-                evidence=f"{one.case}: the host waits for the GPU {times} a pass",
-                inference="nothing is queued while it waits",
-                action="no value of the GPU on the host's path",
-                confidence="high", basis="timeline",
-            ))  # fmt: skip
-        if busy < GPU_BUSY:
-            found.append(Clue(
-                evidence=f"{one.case}: the GPU works {one.busy_us:.1f} us of {one.wall_us:.1f} us a pass ({busy:.0%}),"
-                f" {one.gap_us:.1f} us of the rest between its kernels",
-                inference="the host does not hand out work as fast as it is done",
-                action="fewer launches a pass, less Python around them",
-                confidence="high" if busy < GPU_IDLE else "medium", basis="timeline",
-            ))  # fmt: skip
+    waiting = [one for one in timelines if one.waits]
+    if waiting:
+        most = max(waiting, key=lambda one: one.waits)
+        times = "once" if most.waits == 1 else f"{most.waits} times"
+        found.append(Clue(
+            evidence=f"{_and_others(most.case, len(waiting))}: the host waits for the GPU {times} a pass",
+            inference="nothing is queued while it waits",
+            action="no value of the GPU on the host's path",
+            confidence="high", basis="timeline",
+        ))  # fmt: skip
+    idle = [one for one in timelines if one.busy_us < GPU_BUSY * one.wall_us]
+    if idle:
+        least = min(idle, key=lambda one: one.busy_us / one.wall_us)
+        busy = least.busy_us / least.wall_us
+        found.append(Clue(
+            evidence=f"{_and_others(least.case, len(idle))}: the GPU works {least.busy_us:.1f} us of"
+            f" {least.wall_us:.1f} us a pass ({busy:.0%}), {least.gap_us:.1f} us of the rest between its kernels",
+            inference="the host does not hand out work as fast as it is done",
+            action="fewer launches a pass, less Python around them",
+            confidence="high" if busy < GPU_IDLE else "medium", basis="timeline",
+        ))  # fmt: skip
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bot.analysis.estimate import LaunchCost, case_costs, estimate_case, estimate_survey, programs_of
+from bot.analysis.estimate import LaunchCost, case_costs, estimate_case, estimate_survey, moved_bytes, programs_of
 from bot.analysis.occupancy import occupancy
 from bot.hardware.catalog import Datasheet
 from bot.model.diagnosis import Clue
@@ -40,7 +40,7 @@ def spent_on(baseline: Measurement, suite: Suite, sheet: Datasheet) -> tuple[Spe
         case = cases.get(result.case)
         if case is None:
             continue
-        costs = case_costs(result.launches, result.minimum_bytes * result.traffic_factor, case, sheet) or ()
+        costs = case_costs(result.launches, moved_bytes(result.launches, result), case, sheet) or ()
         found += [Spent(case, launch, cost) for launch, cost in zip(result.launches, costs, strict=False)]
     return tuple(found)
 

@@ -134,9 +134,16 @@ def case_costs(
     return tuple(costs) or None
 
 
+def moved_bytes(launches: tuple[Launch, ...], facts: CaseResult) -> float:
+    """Where a case need not move any there is nothing to take a multiple of: then all that is handed to launches."""
+    if facts.minimum_bytes > 0:
+        return facts.minimum_bytes * facts.traffic_factor
+    return sum(max(0, launch.tensor_bytes) for launch in launches)
+
+
 def _total(launches: tuple[Launch, ...], facts: CaseResult, case: Case, sheet: Datasheet) -> float | None:
     try:
-        costs = case_costs(launches, facts.minimum_bytes * facts.traffic_factor, case, sheet)
+        costs = case_costs(launches, moved_bytes(launches, facts), case, sheet)
         total = math.fsum(cost.total for cost in costs) if costs else None
     except (OverflowError, ZeroDivisionError):  # facts come from a job that ran hostile code
         return None

@@ -81,9 +81,11 @@ def _bound(us: float, arithmetic_us: float | None) -> Literal["memory", "compute
 def case_roof(result: CaseResult, sheet: Datasheet) -> CaseRoof:
     """Bytes, arithmetic, intensity against the ridge, the ceiling that binds and the share of it that is reached."""
     known = CaseRoof(case=result.case, minimum_bytes=result.minimum_bytes, flops=result.flops)
-    memory = memory_ceiling(result, sheet) if result.minimum_bytes > 0 else None
+    if result.minimum_bytes <= 0:
+        return known.model_copy(update={"detail": "there are no bytes that it has to move"})
+    memory = memory_ceiling(result, sheet)
     if memory is None:
-        return known.model_copy(update={"detail": "no bandwidth is known for this GPU, or the case moves no bytes"})
+        return known.model_copy(update={"detail": "no bandwidth is known for this GPU"})
     vector, matrix = _peak(sheet.fp32), _peak(sheet.bf16 or sheet.fp16)
     unit = matrix if 2 * result.matrix_flops > result.flops else vector
     memory_us, arithmetic_us = _memory_us(result, memory), _arithmetic_us(result, vector, matrix)
@@ -115,12 +117,20 @@ def case_roofs(measurement: Measurement) -> tuple[CaseRoof, ...]:
     return tuple(case_roof(result, sheet) for result in measurement.cases)
 
 
+def may_do_nothing(suite: Suite) -> frozenset[str]:
+    """Where the gradient of a loss is 1 the forward pass may have made all that the backward pass returns: no memory
+    limits how fast that is."""
+    return frozenset(case.id for case in suite.cases if case.grad == "one")
+
+
 def roof_percent(measurement: Measurement, suite: Suite, cases: Collection[str]) -> float | None:
-    """Weighted geometric mean over these cases; None as soon as one of them has no share."""
-    weights = {case.id: case.weight for case in suite.cases}
+    """Weighted geometric mean over these cases, but for those that have nothing to move; None as soon as one of the
+    others has no share."""
+    weights, idle = {case.id: case.weight for case in suite.cases}, may_do_nothing(suite)
     logs, total = 0.0, 0.0
     for roof in case_roofs(measurement):
-        if roof.case not in cases:
+        is_free = roof.case in idle and (roof.minimum_bytes <= 0 or roof.reason is ReasonCode.ABOVE_THE_ROOF)
+        if roof.case not in cases or is_free:
             continue
         if roof.percent is None:
             return None

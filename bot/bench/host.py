@@ -114,9 +114,10 @@ class Lines:
 
 
 def quickest(plan: Plan) -> tuple[Call, ...]:
-    """The case with fewest bytes of each direction: where the GPU is done before the host is."""
+    """The case with fewest bytes of each direction: where the GPU is done before the host is. What need not move any
+    may launch nothing at all, and speaks for no other case."""
     best = {}
-    for case in sorted(plan.cases, key=lambda case: -case.minimum_bytes):
+    for case in sorted(plan.cases, key=lambda case: (case.minimum_bytes > 0, -case.minimum_bytes)):
         best[case.call.direction] = case.call
     return tuple(case.call for case in plan.cases if case.call in best.values())
 

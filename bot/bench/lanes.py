@@ -12,7 +12,8 @@ MOST_BYTES = 2**30
 """Of all lanes together."""
 NOBODY_MOVES = 20e6
 """Bytes a microsecond, more than any memory gives: who seems to move as much leaves alone most of what it is handed. A
-loss whose gradient is 1 has nothing to do in its backward pass; its lanes were filled and compared for a second a case."""
+loss whose gradient is 1 has nothing to do in its backward pass; its lanes were filled and compared for a second a
+case."""
 IDLE_LANES = 2
 
 

@@ -94,9 +94,10 @@ def timelines(scene: Scene) -> tuple[Timeline, ...]:
 
 
 def largest(plan: Plan) -> list[Call]:
-    """The case with most bytes of each direction: where a kernel's own limits show best."""
+    """The case with most bytes of each direction: where a kernel's own limits show best. One that need not move any
+    may launch nothing, and is asked for where there is no other at all."""
     best: dict[str, CasePlan] = {}
-    for case in plan.cases:
+    for case in [case for case in plan.cases if case.minimum_bytes > 0] or plan.cases:
         known = best.get(case.call.direction)
         if known is None or case.minimum_bytes > known.minimum_bytes:
             best[case.call.direction] = case

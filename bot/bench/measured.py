@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bot.analysis import racing
-from bot.bench import host, race, sanitizer
+from bot.bench import host, race, rivals, sanitizer
 from bot.bench.bailiff import Objection
 from bot.bench.cell import Cells, with_standby
 from bot.bench.checks import Checked, Checker, Laid
@@ -23,6 +22,7 @@ from bot.bench.launcher import Limits
 from bot.bench.looking import Found, Scene, look
 from bot.bench.measure import Deadlines, StaticBench, make_cells
 from bot.bench.race import Entry, Result
+from bot.bench.readings import recorded, timing_of
 from bot.bench.takes import GpuChecker, Take
 from bot.errors import OperatorError
 from bot.model.measurement import (
@@ -37,8 +37,8 @@ from bot.model.measurement import (
     Runner,
     Sanitized,
     Suite,
-    Timing,
 )
+from bot.model.rivals import Rival, RivalName
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, sources_digest
 from bot.worker.contract import CompileAnswer
@@ -78,24 +78,6 @@ class Wrong(Exception):
         self.case = case
 
 
-def _timing(times: Sequence[float]) -> Timing:
-    ordered = sorted(times)
-    tenth = len(ordered) // 10
-    return Timing(
-        median_us=round(statistics.median(ordered), 3),
-        low_us=ordered[tenth],
-        high_us=ordered[-1 - tenth],
-        samples=len(ordered),
-        timer="replay",
-    )
-
-
-def _recorded(case: CaseResult, take: Take | None) -> CaseResult:
-    """What a recording tells beside the launches."""
-    peak, waits = (take.peak_bytes, take.waits) if take is not None else (0, 0)
-    return case.model_copy(update={"memory_bytes": peak, "host_waits": waits})
-
-
 class MeasuredBench(StaticBench):
     def __init__(
         self,
@@ -111,7 +93,7 @@ class MeasuredBench(StaticBench):
         self._gpu: Gpu = cells.gpu
         self._effort = effort
         self._lanes: dict[str, int] = {}
-        self._roofs: dict[str, float] = {}
+        self._roofs: dict[str, float | None] = {}
         self._compiled: dict[str, CompileAnswer | Fault] = {}
         self._turn = threading.Lock()
         """One variant at a time has the clock."""
@@ -203,7 +185,7 @@ class MeasuredBench(StaticBench):
     ) -> tuple[tuple[CaseResult, ...], tuple[CheckResult, ...], Fault | None]:
         digest, base = sources_digest(files), sources_digest(self._base)
         mine, stock = self._takes.takes(digest), self._takes.takes(base)
-        cases = tuple(_recorded(case, mine.get(case.case)) for case in cases)
+        cases = tuple(recorded(case, mine.get(case.case)) for case in cases)
         try:
             if digest == base:
                 return tuple(self._of_v0(case, stock[case.case]) for case in cases), rows, None
@@ -272,6 +254,21 @@ class MeasuredBench(StaticBench):
             self._judge.ask(CloseRequest("close"), Closed)
         return Result(ran, round(time.monotonic() - started, 3), round(self.gpu_ms - before, 3))
 
+    def rivals(self) -> tuple[Rival, ...]:
+        """What plain PyTorch makes of the same cases. Before any variant is there: a rival computes what is right."""
+        stock = self._takes.takes(sources_digest(self._base))
+        largest = sorted(self._plan.cases, key=lambda case: -case.minimum_bytes)
+        cases = [case.call.case for case in largest if stock[case.call.case].folder is not None]
+
+        def begin(case: str, name: RivalName, fresh: bool) -> None:
+            lanes, folder = self._lanes.get(case, 1), str(stock[case].folder)
+            self._judge.ask(OpenRequest("open", case, folder, (), lanes, fresh, (name,)), Opened)
+
+        with self._turn:
+            found = rivals.read(cases, begin, lambda case: self._read(case, rivals.BLOCKS, 0), Wrong)
+            self._judge.ask(CloseRequest("close"), Closed)
+        return found
+
     # -- clocks -----------------------------------------------------------------------------------------------
 
     def _open(self, case: str, some: Sequence[Take], stock: Take, *, fresh: bool) -> Opened:
@@ -298,10 +295,16 @@ class MeasuredBench(StaticBench):
         if self._lanes[case.case] > 1:
             self._open(case.case, (stock,), stock, fresh=False)
         told = self._read(case.case, 0, self._effort.blocks)
+        self._roofs[case.case] = self._roof(case)
+        timing = timing_of([us for block in told.control for us in block])
+        return case.model_copy(update={"timing": timing, "roof_us": self._roofs[case.case]})
+
+    def _roof(self, case: CaseResult) -> float | None:
+        """What a copy of its bytes takes; None where it need not move any."""
+        if case.minimum_bytes <= 0:
+            return None
         roof = self._judge.ask(RoofRequest("roof", case.minimum_bytes, self._lanes[case.case]), Roof)
-        self._roofs[case.case] = min(roof.copy_us, roof.triad_us)
-        timing = _timing([us for block in told.control for us in block])
-        return case.model_copy(update={"timing": timing, "roof_us": round(self._roofs[case.case], 3)})
+        return round(min(roof.copy_us, roof.triad_us), 3)
 
     def _clock_v0(self, cases: tuple[CaseResult, ...], stock: dict[str, Take]) -> None:
         """A campaign goes on in another job, maybe on another machine: v0 is timed there before anything is held
@@ -364,8 +367,8 @@ class MeasuredBench(StaticBench):
             burst=burst,
         )
         times = [us for reading in readings for block in reading.blocks for us in block[2:]]
-        update = {"paired": paired, "roof_us": round(self._roofs[case.case], 3)}
-        return case.model_copy(update=update | ({"timing": _timing(times)} if times else {}))
+        update = {"paired": paired, "roof_us": self._roofs[case.case]}
+        return case.model_copy(update=update | ({"timing": timing_of(times)} if times else {}))
 
 
 def open_measured_bench(

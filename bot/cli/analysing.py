@@ -27,6 +27,7 @@ from bot.model.measurement import Case, Fault, Suite
 from bot.model.reasons import ReasonCode
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile
+from bot.render.profile_rows import errors
 from bot.targets.contract import read_config
 from bot.targets.liger import open_target
 from bot.targets.tree import DirectoryTree, read_text
@@ -207,4 +208,4 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def code_of(profile: Profile) -> int:
-    return IMPOSSIBLE if any(roof.reason is not None for roof in profile.diagnosis.roofs) else 0
+    return IMPOSSIBLE if errors(profile) else 0

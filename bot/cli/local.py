@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 
+from bot.analysis.rivals import of_campaign
 from bot.bench.choosing import EvidenceChoice, gpu_of
 from bot.bench.gpu import reserved
 from bot.campaign.machine import fold
@@ -136,7 +137,7 @@ def _campaign_of(folder: Path, *, fresh: bool) -> str | None:
 
 def _save(campaign: Campaign, path: Path | None) -> None:
     if path is not None:
-        path.write_text(json.dumps(summary(campaign), indent=2) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(summary(campaign, of_campaign(campaign)), indent=2) + "\n", encoding="utf-8")
 
 
 def _again(ctx: click.Context) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from bot.analysis.rivals import of_campaign
 from bot.bench.choosing import Keeping, opener_for
 from bot.bench.gpu import Gpu
 from bot.bench.halt import Halt, Halted, halting
@@ -102,7 +103,8 @@ class Desk:
 
     def _show_records(self) -> None:
         """The files that people read, as the journal stands now."""
-        for path, content in records(self.campaign, self._journal.lines()).items() if self.campaign.profile else ():
+        rivals, lines = of_campaign(self.campaign), self._journal.lines()
+        for path, content in records(self.campaign, lines, rivals).items() if self.campaign.profile else ():
             place = self._folder / path
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(content)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from bot.analysis.rivals import of_campaign, rivalry
 from bot.cli.analysing import FULL, Depth, analysed, asked, code_of, options
 from bot.cli.rebuild import read
 from bot.cli.screen import paint_of
@@ -56,8 +57,10 @@ def _of_journal(path: Path, kernel: str, root: Path) -> tuple[Campaign, Profile]
 def _write(campaign: Campaign, profile: Profile, folder: Path) -> None:
     """The record a campaign leaves of it."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "profile.md").write_bytes(records(campaign, ())["profile.md"])
-    (folder / "profile.json").write_text(json.dumps(profile_json(profile), indent=2) + "\n", encoding="utf-8")
+    (folder / "profile.md").write_bytes(records(campaign, (), of_campaign(campaign))["profile.md"])
+    (folder / "profile.json").write_text(
+        json.dumps(profile_json(profile, rivalry(profile)), indent=2) + "\n", encoding="utf-8"
+    )
     _pictures(campaign, folder)
 
 
@@ -108,8 +111,8 @@ def profile(
     if out is not None:
         _write(campaign, found, out)
     if as_json:
-        click.echo(json.dumps(profile_json(found), indent=2, allow_nan=False))
+        click.echo(json.dumps(profile_json(found, rivalry(found)), indent=2, allow_nan=False))
     else:
         width = shutil.get_terminal_size((100, 24)).columns
-        click.echo(profile_text(found, max(60, min(width, 120)), paint_of(sys.stdout)))
+        click.echo(profile_text(found, max(60, min(width, 120)), paint_of(sys.stdout), rivalry(found)))
     return code_of(found)

@@ -18,6 +18,7 @@ from enum import StrEnum
 from statistics import median
 from typing import TextIO
 
+from bot.analysis.rivals import of_campaign
 from bot.cli.gauges import Gauges, Use
 from bot.model.campaign import Campaign, Checkpoint, Stage, Zone
 from bot.model.facts import Fact, JournalLine, RoundOpened, VariantJudged
@@ -235,7 +236,7 @@ class Screen:
         if self.voice is Voice.JSON:
             self._say(json_lines.of_result(campaign, self._clock()))
         else:
-            self._say(terminal.result_text(campaign, self._out_paint))
+            self._say(terminal.result_text(campaign, self._out_paint, of_campaign(campaign)))
 
     def hint(self, text: str) -> None:
         """Something to type next, for people."""

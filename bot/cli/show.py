@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from bot.analysis.rivals import of_campaign
 from bot.campaign.machine import fold
 from bot.errors import CorruptRecord, OperatorError, UserError
 from bot.hardware.catalog import cited, for_runner
@@ -109,7 +110,15 @@ def report(campaign: Campaign, lines: tuple[JournalLine, ...]) -> str:
     sources = tuple(number.says() for number in profile.hardware) if profile else ()
     sources = sources or (cited(for_runner(runner)) if runner else ())
     again = doubted(campaign.id, (line.fact for line in lines))
-    return page(campaign, lines, _drawn(campaign), doubted=again, sources=sources, differ=difference)
+    return page(
+        campaign,
+        lines,
+        _drawn(campaign),
+        doubted=again,
+        sources=sources,
+        differ=difference,
+        rivals=of_campaign(campaign),
+    )
 
 
 @click.command()
@@ -133,5 +142,7 @@ def show(campaign: str, root: Path, as_json: bool, html: Path | None) -> int:
         click.echo(f"wrote {html}", err=True)
         if not as_json:
             return 0
-    click.echo(json.dumps(summary(replayed), indent=2) if as_json else story_text(replayed, lines))
+    rivals = of_campaign(replayed)
+    told = json.dumps(summary(replayed, rivals), indent=2) if as_json else story_text(replayed, lines, rivals=rivals)
+    click.echo(told)
     return 0

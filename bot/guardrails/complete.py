@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
+from bot.analysis.roofline import may_do_nothing
 from bot.guardrails.hearing import Hearing, reject
 from bot.model.measurement import Measurement, Runner
 from bot.model.verdict import Finding
@@ -40,9 +41,10 @@ def _amounts(measurement: Measurement) -> Iterator[Finding]:
             yield reject(NAME, f"{result.case} is said to need an amount of memory that no GPU has", result.case)
 
 
-def _work(before: Measurement, after: Measurement) -> Iterator[Finding]:
-    """The bytes a case needs belong to the case, not to who runs it."""
-    needed = {result.case: result.minimum_bytes for result in before.cases}
+def _work(before: Measurement, after: Measurement, idle: Collection[str]) -> Iterator[Finding]:
+    """The bytes a case needs belong to the case, not to who runs it. Those of a case that may do nothing limit nobody,
+    and journals from before that was known have other ones."""
+    needed = {result.case: result.minimum_bytes for result in before.cases if result.case not in idle}
     for result in after.cases:
         if needed.get(result.case, result.minimum_bytes) != result.minimum_bytes:
             message = (
@@ -63,5 +65,5 @@ def complete(hearing: Hearing) -> list[Finding]:
     findings += _machines(before.runner, after.runner)
     findings += _cases("checked", [check.case for check in before.checks], [check.case for check in after.checks])
     findings += _cases("scored", [case.id for case in hearing.suite.cases], [result.case for result in after.cases])
-    findings += [*_amounts(before), *_amounts(after)] or _work(before, after)
+    findings += [*_amounts(before), *_amounts(after)] or _work(before, after, may_do_nothing(hearing.suite))
     return findings

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from bot.analysis.estimate import timed
 from bot.analysis.measured import block_timed
-from bot.analysis.roofline import ABOVE_THE_ROOF, above_the_roof
+from bot.analysis.roofline import ABOVE_THE_ROOF, above_the_roof, may_do_nothing
+from bot.guardrails.gain import asked
 from bot.guardrails.hearing import ROUNDING, Hearing, Weighed, info, reject
 from bot.model.measurement import Evidence
 from bot.model.verdict import CaseScore, Finding
@@ -29,9 +31,10 @@ def _roof(hearing: Hearing, case: str) -> float | None:
 def _faster_than_a_copy(weighed: Weighed) -> Iterator[Finding]:
     """A copy is no roof where v0, timed with no variant alive, is faster: small ones cost more than their bytes."""
     alone = {one.case: one.timing.median_us for one in weighed.hearing.baseline.cases if one.timing is not None}
+    idle = may_do_nothing(weighed.hearing.suite)
     for case in weighed.score.cases:
         roof = _roof(weighed.hearing, case.case)
-        if roof is None or case.after_us >= roof / ABOVE_MEASURED * (1 - ROUNDING):
+        if roof is None or case.case in idle or case.after_us >= roof / ABOVE_MEASURED * (1 - ROUNDING):
             continue
         message = f"{case.case} takes {case.after_us:.4g} us, and a plain copy of its bytes {roof:.4g} us"
         if alone.get(case.case, roof) < roof / ABOVE_MEASURED:
@@ -41,9 +44,18 @@ def _faster_than_a_copy(weighed: Weighed) -> Iterator[Finding]:
 
 
 def _too_fast(weighed: Weighed) -> Iterator[Finding]:
-    for name, percent in above_the_roof(timed(block_timed(weighed.hearing.candidate), weighed.hearing.suite)):
+    """A count of bytes that v0 alone disproves too is no fault of a variant that gains nothing by it."""
+    hearing, idle = weighed.hearing, may_do_nothing(weighed.hearing.suite)
+    disproved = {name for name, _ in above_the_roof(timed(hearing.baseline, hearing.suite))}
+    speedups = {case.case: case.speedup for case in weighed.score.cases}
+    for name, percent in above_the_roof(timed(block_timed(hearing.candidate), hearing.suite)):
+        if name in idle:
+            continue
         message = f"{name} would run at {percent:.1f} % of what the memory can do"
-        yield reject(NAME, f"{message}; at most {ABOVE_THE_ROOF:.0f} % can be", name)
+        if name in disproved and speedups.get(name, math.inf) <= 1 + asked(weighed) + ROUNDING:
+            yield info(NAME, f"{message}: v0 alone would as well, so its bytes are no floor", name)
+        else:
+            yield reject(NAME, f"{message}; at most {ABOVE_THE_ROOF:.0f} % can be", name)
 
 
 def implausible(weighed: Weighed) -> list[Finding]:

@@ -46,6 +46,7 @@ class Desk:
     """What the judge remembers between requests."""
 
     def __init__(self) -> None:
+        self._kernel = ""
         self._recipe: Recipe | None = None
         self._probes: tuple[Probe, ...] = ()
         self._folder = Path()
@@ -60,7 +61,7 @@ class Desk:
         recipe = RECIPES.get(request.kernel)
         if recipe is None:
             return Complaint(f"no recipe for {request.kernel}; there is one for {', '.join(sorted(RECIPES))}")
-        self._recipe, self._folder = recipe, Path(request.folder)
+        self._kernel, self._recipe, self._folder = request.kernel, recipe, Path(request.folder)
         self._seed, self._gpu = request.seed, request.gpu
         on_gpu = bool(request.gpu)
         checks = request.checks + (hidden(recipe, request.cases, request.checks, request.seed) if on_gpu else ())
@@ -110,7 +111,7 @@ class Desk:
         if self._recipe is None:
             return Complaint("a clock was asked for before a plan")
         if self._clock is None:
-            self._clock = Timekeeper(self._recipe, self._seed, Path.cwd(), self._gpu)
+            self._clock = Timekeeper(self._kernel, self._recipe, self._seed, Path.cwd(), self._gpu)
         try:
             match do:
                 case "start":
@@ -118,7 +119,10 @@ class Desk:
                 case "open":
                     wanted = parse(OpenRequest, line)
                     call = self._calls[wanted.case]
-                    return self._clock.open(call, wanted.baseline, wanted.variants, wanted.lanes, fresh=wanted.fresh)
+                    arms, lanes = wanted.variants, wanted.lanes
+                    return self._clock.open(
+                        call, wanted.baseline, arms, lanes, fresh=wanted.fresh, rivals=wanted.rivals
+                    )
                 case "blocks":
                     asked = parse(BlocksRequest, line)
                     return self._clock.blocks(asked.variant, asked.blocks, asked.control)

@@ -137,14 +137,15 @@ def call_of(
 
 def minimum_bytes(recipe: Recipe, shape: Shape) -> int:
     """Bytes that any implementation moves; forward and backward are two passes, as the output has to exist in
-    between."""
+    between. None in the backward pass of a loss whose gradient is 1, where the forward pass has made what it returns.
+    """
     specs = {o.name: _operand(o, shape) for o in recipe.operands}
     specs |= {o.name: TensorSpec(o.name, o.dtype or shape.dtype, _sizes(shape, o.dims)) for o in recipe.outputs}
     specs |= {f"d{name}": spec for name, spec in specs.items()}
     names: tuple[str, ...] = ()
     if shape.direction in ("forward", "full"):
         names += recipe.forward_traffic
-    if shape.direction in ("backward", "full"):
+    if shape.direction in ("backward", "full") and not (shape.grad == "one" and recipe.comes_ready):
         names += recipe.backward_traffic
     return sum(specs[name].nbytes for name in names)
 

@@ -131,3 +131,10 @@ class Recipe:
     @property
     def operands(self) -> tuple[Operand, ...]:
         return tuple(a for a in self.arguments if isinstance(a, Operand))
+
+    @property
+    def comes_ready(self) -> bool:
+        """Whether the forward pass writes every gradient that the backward pass does: where the gradient of the loss
+        is 1, all that is left is to hand them out."""
+        written = {f"d{o.name}" for o in self.operands} & set(self.backward_traffic)
+        return bool(written) and written <= set(self.forward_traffic)

@@ -22,6 +22,7 @@ from bot.judge.arms import Arm, Lane
 from bot.judge.driver import Driver, Foreign
 from bot.judge.frames import BLOCK, BURST, END, FAILED, FINE, Ask, BrokenFrame, Tell, read_ask, read_message
 from bot.judge.layout import ALIGN, BANKS, layout_of
+from bot.judge.rivals import RivalArm
 from bot.worker.contract import Call, ContractError, parse, read_bytes
 from bot.worker.contract.tape import TAPE, Tape, sound
 
@@ -38,6 +39,9 @@ class Setup:
     """One tape an arm; the first is v0's."""
     lanes: int
     shared_bytes: int
+    kernel: str = ""
+    rivals: tuple[str, ...] = ()
+    """Arms behind the tapes, and then no tape is a variant's: see `bot/judge/rivals.py`."""
 
 
 def _tape(folder: str) -> Tape:
@@ -65,9 +69,10 @@ class Stage:
         self._layout = layout_of(setup.call, tapes[0], setup.lanes)
         if self._layout.shared_bytes > shared.numel():
             raise ContractError("the shared memory is too small for this case")
-        self._arms = [
+        self._arms: list[Arm | RivalArm] = [
             Arm(tape, Path(folder), self._layout, driver) for tape, folder in zip(tapes, setup.folders, strict=True)
         ]
+        self._arms += [RivalArm(name, setup.kernel, setup.call, self._layout, tapes[0].left) for name in setup.rivals]
         self._lanes = self._make_lanes(setup.lanes)
         self._flush = torch.empty(FLUSH * driver.l2_bytes, dtype=torch.uint8, device="cuda")
         with torch.cuda.stream(self._stream):
@@ -113,7 +118,7 @@ class Stage:
         start = self._layout.result(slot, lane)
         for (_, offset, nbytes), left in zip(self._layout.outputs, self._arms[0].left, strict=True):
             raw = self._shared[start + offset : start + offset + nbytes]
-            found.append(raw.view(self._arms[0].dtype_of(left)).view(left.view.shape))
+            found.append(raw.view(Arm.dtype_of(left)).view(left.view.shape))
         return found
 
     def _capture(self, number: int) -> None:

@@ -31,6 +31,8 @@ from bot.worker.contract.timing import Blocks, Burst, Four, Opened, Roof
 BASELINE, CONTROL, FIRST = 0, 1, 2
 """Arms: v0, v0 once more, and then the variants."""
 OPEN_SECONDS, ANSWER_SECONDS = 60.0, 20.0
+RIVAL_SECONDS = 100.0
+"""To set one up: torch compiles it first."""
 BURST_US = 20_000.0
 """Long enough for a clock of the host: a microsecond is a twenty-thousandth of it."""
 MAX_BURST = 20_000
@@ -94,12 +96,12 @@ class Replayer:
             raise Unplayable(self._said() or "the replayer failed")
         return tell
 
-    def set_up(self, setup: Setup, descriptor: int) -> None:
+    def set_up(self, setup: Setup, descriptor: int, seconds: float = OPEN_SECONDS) -> None:
         try:
             send_message(self._channel, render(setup), (descriptor,))
         except OSError as error:
             raise Unplayable(f"the replayer is gone: {self._said()}") from error
-        self._tell(OPEN_SECONDS)
+        self._tell(seconds)
 
     def ask(self, ask: Ask) -> tuple[tuple[float, ...], float]:
         """(what its events say in us, what our clock says in us)"""
@@ -129,8 +131,9 @@ class Replayer:
 
 
 class Timekeeper:
-    def __init__(self, recipe: Recipe, seed: int, folder: Path, gpu: str) -> None:
-        self._recipe, self._seed, self._folder = recipe, seed, folder
+    def __init__(self, kernel: str, recipe: Recipe, seed: int, folder: Path, gpu: str) -> None:
+        self._kernel, self._recipe, self._seed, self._folder = kernel, recipe, seed, folder
+        self._has_rivals = False
         self._driver = Driver()
         self._nvml = Nvml(gpu)
         self._others = self._nvml.read().processes
@@ -150,7 +153,20 @@ class Timekeeper:
             self._waiting.append(Replayer(self._folder / f"replayer-{self._count}.log"))
         return len(self._waiting)
 
-    def open(self, call: Call, baseline: str, variants: tuple[str, ...], lanes: int, *, fresh: bool) -> Opened:
+    def open(
+        self,
+        call: Call,
+        baseline: str,
+        variants: tuple[str, ...],
+        lanes: int,
+        *,
+        fresh: bool,
+        rivals: tuple[str, ...] = (),
+    ) -> Opened:
+        """A rival computes the right results, so it never meets a variant, nor a process that played one."""
+        if rivals and (variants or not (fresh or self._has_rivals)):
+            raise Unplayable("a rival is played beside v0 alone, in a process of its own")
+        fresh, self._has_rivals = fresh or (self._has_rivals and not rivals), bool(rivals)
         if fresh or self._playing is None:
             self.close()
             self.start(1)
@@ -160,8 +176,8 @@ class Timekeeper:
         tape = sound(parse(Tape, read_bytes(Path(baseline) / TAPE, MAX_TAPE)))
         layout = layout_of(call, tape, lanes)
         self._on = self._case(call, layout)
-        setup = Setup(call, (baseline, baseline, *variants), lanes, self._on.shared_bytes)
-        self._playing.set_up(setup, self._on.descriptor)
+        setup = Setup(call, (baseline, baseline, *variants), lanes, self._on.shared_bytes, self._kernel, rivals)
+        self._playing.set_up(setup, self._on.descriptor, RIVAL_SECONDS if rivals else OPEN_SECONDS)
         arms = (BASELINE, CONTROL, CONTROL, BASELINE)
         pilots = [self._play(arms) for _ in range(PILOTS)]
         # One block meets every bank: from here on v0's own error is known for each.

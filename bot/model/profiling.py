@@ -67,7 +67,11 @@ class Traffic(Word):
     """Which of both the count is held against."""
     ratio: float | None = None
     """Counted over read."""
+    spilled: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """The most that spilled registers add on the way to L2: what a thread stores and loads of them, by the compiler's
+    count, times all threads. Some of it stays in L1; a loop that spills may do so more than once."""
     agrees: bool | None = None
+    """With the level that it is held against; where that is L2, with as much of `spilled` as it takes."""
 
 
 class Busy(Word):

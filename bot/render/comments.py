@@ -10,6 +10,7 @@ from bot.model.commands import CommandError, Optimize
 from bot.model.ids import VariantNumber
 from bot.model.people import Actor, Refusal
 from bot.model.reasons import ReasonCode
+from bot.model.rivalry import Rivalry
 from bot.model.wait import Wait
 from bot.render import (
     answering,
@@ -24,6 +25,7 @@ from bot.render import (
     numbers,
     plots,
     profile_page,
+    rival_rows,
     steps,
     story,
     tables,
@@ -43,6 +45,8 @@ OPEN_CASES = 12
 """Rows of a table of cases that is not folded."""
 MOST_FILES = 8
 STATUS_LIMIT = 140
+SENTENCE = 900
+"""Characters of what is said of rivals: three clauses with the names of cases in them."""
 MOST_TURNS = 30
 """Rounds that a story tells in a comment; a long search keeps its middle in the record."""
 LIST_LIMIT = 200
@@ -105,7 +109,13 @@ def _values(campaign: Campaign, links: Links) -> dict[str, Any]:
     }
 
 
-def _findings(campaign: Campaign, links: Links, detail: Detail) -> dict[str, Any]:
+def _beaten(campaign: Campaign, rivals: Rivalry | None) -> Trusted:
+    """Who is faster than what the page is about, as a sentence; empty where nobody is."""
+    said = rival_rows.beaten(rivals, view.case_names(campaign))
+    return Trusted(f"{escape.text(said, SENTENCE)}.") if said else Trusted("")
+
+
+def _findings(campaign: Campaign, links: Links, detail: Detail, rivals: Rivalry | None) -> dict[str, Any]:
     """The variants: an open table, the plot and its text, and everything else folded."""
     shown = tables.shown(campaign, detail.visible)
     others = tuple(r.variant.number for r in campaign.rounds if r.variant.number not in shown)
@@ -125,6 +135,8 @@ def _findings(campaign: Campaign, links: Links, detail: Detail) -> dict[str, Any
         "cases": folded.cases(campaign, number, detail.cases),
         "open_cases": folded.cases(campaign, number, min(detail.cases, OPEN_CASES)),
         "baseline": folded.baseline(campaign, min(detail.cases, OPEN_CASES)),
+        "beaten": _beaten(campaign, rivals),
+        "rivals": rival_rows.of_report(rivals, view.case_names(campaign), detail.cases),
         "resources": folded.resources(campaign, every),
         "passports": folded.passports(campaign, every),
         "findings": folded.findings(campaign, every, 3 * len(every)),
@@ -144,10 +156,14 @@ def _settings(command: Optimize | None) -> dict[str, Any]:
 
 
 def _page(
-    template: str, campaign: Campaign, links: Links, more: Callable[[Detail], dict[str, Any]] = lambda _: {}
+    template: str,
+    campaign: Campaign,
+    links: Links,
+    more: Callable[[Detail], dict[str, Any]] = lambda _: {},
+    rivals: Rivalry | None = None,
 ) -> str:
     def at(detail: Detail) -> str:
-        values = _values(campaign, links) | _findings(campaign, links, detail) | more(detail)
+        values = _values(campaign, links) | _findings(campaign, links, detail, rivals) | more(detail)
         return _said(template, values, typed.now(campaign))
 
     return budget.fitted(at)
@@ -178,7 +194,7 @@ def commit_status(campaign: Campaign) -> str:
     return escape.plain(f"{head}{reason}{best}", STATUS_LIMIT)
 
 
-def checkpoint_profile(campaign: Campaign, links: Links = NO_LINKS) -> str:
+def checkpoint_profile(campaign: Campaign, links: Links = NO_LINKS, rivals: Rivalry | None = None) -> str:
     """Asks whether to go on from what the profile found."""
     profile = campaign.profile
     assert profile is not None, "a profile checkpoint needs a profile"
@@ -194,14 +210,14 @@ def checkpoint_profile(campaign: Campaign, links: Links = NO_LINKS) -> str:
             "budget": numbers.many(view.budget(campaign), "variant"),
         } | profile_page.of_comment(campaign, profile, detail.visible, detail.folded)
 
-    return _page("checkpoint_profile", campaign, links, more)
+    return _page("checkpoint_profile", campaign, links, more, rivals)
 
 
-def checkpoint_winner(campaign: Campaign, links: Links = NO_LINKS) -> str:
+def checkpoint_winner(campaign: Campaign, links: Links = NO_LINKS, rivals: Rivalry | None = None) -> str:
     """Asks which variant to finish."""
     picks = [f"v{number}" for number in campaign.lineage[1:] if number != view.best(campaign)]
     asked = {"approval": typed.approval(campaign), "who": answering.who(campaign), "picks": picks[-8:]}
-    return _page("checkpoint_winner", campaign, links, lambda _: asked)
+    return _page("checkpoint_winner", campaign, links, lambda _: asked, rivals)
 
 
 def _files(campaign: Campaign) -> list[Trusted]:
@@ -253,7 +269,15 @@ def _commit(campaign: Campaign, links: Links) -> Trusted:
     return link(name, links.commit) or Trusted(name)
 
 
-def result(campaign: Campaign, links: Links = NO_LINKS, differ: Differ = view.diff) -> str:
+def _first_line(body: str, said: Trusted) -> str:
+    """With a sentence at the end of it, so that nobody reads of a gain without it."""
+    head, newline, rest = body.partition("\n")
+    return f"{head} **{said}**{newline}{rest}" if said else body
+
+
+def result(
+    campaign: Campaign, links: Links = NO_LINKS, differ: Differ = view.diff, rivals: Rivalry | None = None
+) -> str:
     """The last word of a campaign, whatever it is."""
     outcome = campaign.outcome
     assert outcome is not None, "a result needs an outcome"
@@ -275,7 +299,7 @@ def result(campaign: Campaign, links: Links = NO_LINKS, differ: Differ = view.di
             "efficient": campaign.stopped == "efficient",
         }
 
-    return _page(f"result_{outcome}", campaign, links, more)
+    return _first_line(_page(f"result_{outcome}", campaign, links, more, rivals), _beaten(campaign, rivals))
 
 
 def explanation(

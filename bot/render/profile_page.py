@@ -84,14 +84,14 @@ def of_comment(campaign: Campaign, profile: Profile, visible: int, folded: int) 
     chips = _without((1,), rows.passports(profile.baseline.passports))
     broken = [stamp for stamp in profile.baseline.passports if not stamp.ok]
     planned = {one.name: one.at_most for one in profile.diagnosis.plan}
-    names = labels.case_names(profile.suite)
+    names, clues = labels.case_names(profile.suite), rows.clues(profile)
     head = list(SHORT)
     head[4], head[5] = rows.head(head[4], profile), rows.head(head[5], profile)
     return {
         "basis": _basis(profile),
         "tier": rows.tier(profile) if profile.diagnosis.tier else "",
-        "clues": [clue(one) for one in profile.diagnosis.clues[:visible]],
-        "clues_left": max(0, len(profile.diagnosis.clues) - visible),
+        "clues": [clue(one) for one in clues[:visible]],
+        "clues_left": max(0, len(clues) - visible),
         "strategies": [strategy(name, planned.get(name)) for name in profile.diagnosis.strategies[:visible][:3]],
         "errors": rows.errors(profile),
         "time": where_time_goes(profile, cases=FEW_CASES, kernels=FEW_KERNELS),
@@ -106,7 +106,7 @@ def of_comment(campaign: Campaign, profile: Profile, visible: int, folded: int) 
 
 
 def _signals(profile: Profile) -> Trusted:
-    body = [[*rows.told(one)[:3], rows.told(one)[3]] for one in profile.diagnosis.clues]
+    body = [[*rows.told(one)[:3], rows.told(one)[3]] for one in rows.clues(profile)]
     return _grid(("Signal", "Inference", "Action", "Confidence"), body, len(body), "clue")
 
 

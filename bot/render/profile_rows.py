@@ -56,8 +56,9 @@ def observations(profile: Profile) -> list[str]:
     if not timed:
         return []
     slowest = max(timed, key=lambda pair: pair[1])
-    largest = max(timed, key=lambda pair: (pair[0].minimum_bytes, pair[1]))
-    smallest = min(timed, key=lambda pair: (pair[0].minimum_bytes, -pair[1]))
+    moving = [pair for pair in timed if pair[0].minimum_bytes > 0] or timed
+    largest = max(moving, key=lambda pair: (pair[0].minimum_bytes, pair[1]))
+    smallest = min(moving, key=lambda pair: (pair[0].minimum_bytes, -pair[1]))
     found = [
         f"slowest: {names.get(slowest[0].case, slowest[0].case)}, {head(numbers.duration(slowest[1]), profile)}",
         f"largest: {names.get(largest[0].case, largest[0].case)}, at least {numbers.size(largest[0].minimum_bytes)}",
@@ -69,15 +70,18 @@ def observations(profile: Profile) -> list[str]:
     return found
 
 
+NOTHING, NO_SHARE = "nothing", "nothing to move"
 ROOFLINE = ("Case", "Work", "Least bytes", "FLOP/byte", "Bound by", "Roof", "Time", "Of the roof")
 
 
 def rooflines(profile: Profile) -> list[Row]:
-    """Each case against the ceiling that binds it."""
-    names = labels.case_names(profile.suite)
+    """Each case against the ceiling that binds it. What has nothing to move has no such ceiling."""
+    names, idle = labels.case_names(profile.suite), _idle(profile)
     us = {case.case: case.timing.median_us if case.timing else None for case in profile.baseline.cases}
     return [
-        [
+        [names.get(roof.case, roof.case), "", NOTHING, "", "", "none", numbers.duration(us.get(roof.case)), NO_SHARE]
+        if roof.case in idle
+        else [
             names.get(roof.case, roof.case),
             count(roof.flops) if roof.flops else UNKNOWN,
             numbers.size(roof.minimum_bytes),
@@ -89,6 +93,14 @@ def rooflines(profile: Profile) -> list[Row]:
         ]
         for roof in profile.diagnosis.roofs
     ]
+
+
+def _idle(profile: Profile) -> set[str]:
+    """Cases that have nothing to move, as the gradient of the loss is 1: none is counted, or v0 itself shows that none
+    of what is counted has to be, as in profiles from when the bytes of the gradient still were."""
+    ones = {case.id for case in profile.suite.cases if case.grad == "one"}
+    roofs = profile.diagnosis.roofs
+    return {roof.case for roof in roofs if roof.case in ones and (roof.minimum_bytes <= 0 or roof.reason is not None)}
 
 
 def share(roof: CaseRoof) -> str:
@@ -120,8 +132,20 @@ def ridge(profile: Profile) -> str:
     return f"ridge: {min(known):.3g} FLOP a byte; below it memory is the limit"
 
 
+def _says_error(roof: CaseRoof) -> str:
+    return f"{roof.case}: {roof.detail} ({roof.reason})"
+
+
 def errors(profile: Profile) -> list[str]:
-    return [f"{roof.case}: {roof.detail} ({roof.reason})" for roof in profile.diagnosis.roofs if roof.reason]
+    idle = _idle(profile)
+    return [_says_error(roof) for roof in profile.diagnosis.roofs if roof.reason and roof.case not in idle]
+
+
+def clues(profile: Profile) -> list[Clue]:
+    """Without what was once held against cases that have nothing to move."""
+    idle = _idle(profile)
+    dropped = {_says_error(roof) for roof in profile.diagnosis.roofs if roof.case in idle}
+    return [clue for clue in profile.diagnosis.clues if clue.evidence not in dropped]
 
 
 def told(clue: Clue) -> tuple[str, str, str, str]:
@@ -274,6 +298,8 @@ def stalls(kernel: KernelCounters, most: int = 3) -> list[tuple[str, float]]:
 
 MOVES = ("Kernel", "Case", "Launches", "Counted", "DRAM", "L2", "Held against", "Counted over read")
 AGREE = {True: "agrees", False: "more than 10 % apart"}
+MOST_APART = 0.10
+"""analysis/agreement.py draws the line there."""
 
 
 def _both(traffic: Traffic) -> str:
@@ -283,6 +309,17 @@ def _both(traffic: Traffic) -> str:
 
 def _size(value: float | None) -> str:
     return numbers.size(round(value)) if value is not None else UNKNOWN
+
+
+def agreement(traffic: Traffic) -> str:
+    """Where more was read than is counted, what spilled registers can explain of it is said."""
+    if traffic.ratio is None:
+        return UNKNOWN
+    said = f"{traffic.ratio:.3f}, {AGREE[bool(traffic.agrees)]}"
+    if traffic.level != "l2" or not traffic.spilled or 1 - traffic.ratio <= MOST_APART:
+        return said
+    most = f"up to {_size(traffic.spilled)} of spilled registers"
+    return f"{said} with {most}" if traffic.agrees else f"{said}, with {most}"
 
 
 def moves(profile: Profile) -> list[Row]:
@@ -297,7 +334,7 @@ def moves(profile: Profile) -> list[Row]:
             _both(one),
             _size(one.l2),
             {"dram": "DRAM", "l2": "L2", None: UNKNOWN}[one.level],
-            f"{one.ratio:.3f}, {AGREE[bool(one.agrees)]}" if one.ratio is not None else UNKNOWN,
+            agreement(one),
         ]
         for one in profile.traffic
         if one.l2 is not None or one.dram_read is not None

@@ -8,7 +8,8 @@ from typing import Any
 
 from bot.model.campaign import Profile
 from bot.model.measurement import Evidence
-from bot.render import labels, numbers
+from bot.model.rivalry import Rivalry
+from bot.render import labels, numbers, rival_rows
 from bot.render import profile_rows as rows
 from bot.render.escape import plain
 from bot.render.profile_rows import Row
@@ -61,13 +62,13 @@ def roofline_text(profile: Profile, width: int = 100, paint: Paint = no_paint) -
 
 def _clues(profile: Profile, width: int) -> list[str]:
     found = []
-    for clue in profile.diagnosis.clues:
+    for clue in rows.clues(profile):
         evidence, inference, action, sure = rows.told(clue)
         found += _wrapped(f"{plain(evidence, 300)} -> {inference} -> {action} ({sure})", width, "  - ", "    ")
     return found
 
 
-def profile_text(profile: Profile, width: int = 100, paint: Paint = no_paint) -> str:
+def profile_text(profile: Profile, width: int = 100, paint: Paint = no_paint, rivals: Rivalry | None = None) -> str:
     diagnosis, names = profile.diagnosis, labels.case_names(profile.suite)
     cause = labels.BOTTLENECKS[diagnosis.bottleneck]
     lines = [roofline_text(profile, width, paint)]
@@ -82,6 +83,7 @@ def profile_text(profile: Profile, width: int = 100, paint: Paint = no_paint) ->
     lines += _section("Nsight Compute", heard + (columns(rows.COUNTED, counted, paint) if counted else []), paint)
     moves = rows.moves(profile)
     lines += _section("Bytes, counted and read", columns(rows.MOVES, moves, paint) if moves else [], paint)
+    lines += _section("Rivals", rival_rows.profile_lines(rivals, names, width), paint)
     lines += _section("What to try, in this order", columns(rows.PLAN, rows.plan(profile), paint), paint)
     stamps = rows.passports(profile.baseline.passports)
     lines += _section("Compiled for", columns(rows.PASSPORTS, stamps, paint) if stamps else [], paint)
@@ -105,13 +107,14 @@ def roofline_json(profile: Profile) -> dict[str, Any]:
     }
 
 
-def profile_json(profile: Profile) -> dict[str, Any]:
+def profile_json(profile: Profile, rivals: Rivalry | None = None) -> dict[str, Any]:
     diagnosis = profile.diagnosis.model_dump(mode="json", exclude={"roofs", "roof_percent", "strategies"})
     return roofline_json(profile) | {
         "diagnosis": diagnosis,
         "counters": profile.counters.model_dump(mode="json") if profile.counters else None,
         "timelines": [one.model_dump(mode="json") for one in profile.timelines],
         "traffic": [one.model_dump(mode="json") for one in profile.traffic],
+        "rivals": rival_rows.as_json(rivals),
         "passports": [one.model_dump(mode="json") for one in profile.baseline.passports],
         "launches": [
             {"case": case.case, "launches": [launch.model_dump(mode="json") for launch in case.launches]}

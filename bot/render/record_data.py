@@ -9,7 +9,9 @@ from typing import Any
 
 from bot.model.campaign import Campaign, Profile, Round
 from bot.model.diagnosis import Bottleneck
+from bot.model.ids import variant_name
 from bot.model.measurement import Case, CaseResult, Evidence, Fault, Measurement
+from bot.model.rivalry import RivalCase, Rivalry
 from bot.model.verdict import Decision
 from bot.render import numbers, times, view
 
@@ -105,6 +107,55 @@ def results_csv(profile: Profile, number: int, found: Measurement, us: dict[str,
         if found.runner.evidence is Evidence.MEASURED:
             row["gpu_name"] = found.runner.gpu_name
         table.writerow({key: "" if value is None else _harmless(value) for key, value in row.items()})
+    return buffer.getvalue()
+
+
+RIVALS = (
+    "kernel", "rival", "evidence", "arch", "case", "direction", "dtype", "shape", "v0_median_us", "rival_median_us",
+    "rival_over_v0", "low", "high", "blocks", "processes", "best", "best_over_v0", "best_over_rival", "why_not",
+    "gpu_name",
+)  # fmt: skip
+"""`low` and `high` are of the blocks: one process has no interval."""
+
+
+def _played(one: RivalCase) -> dict[str, object]:
+    return {
+        "v0_median_us": one.v0_us,
+        "rival_median_us": one.rival_us,
+        "rival_over_v0": one.over_v0,
+        "low": one.low,
+        "high": one.high,
+        "blocks": one.blocks,
+        "processes": 1,
+        "best_over_v0": one.best_over_v0,
+        "best_over_rival": 1 / one.over_best if one.over_best is not None else None,
+    }
+
+
+def rivals_csv(profile: Profile, rivals: Rivalry) -> str:
+    """One row a rival and case; who could not be played stands there with the reason, and without a number."""
+    buffer, runner = StringIO(), profile.baseline.runner
+    table = csv.DictWriter(buffer, RIVALS, restval="", lineterminator="\n")
+    table.writeheader()
+    for tally in rivals.tallies:
+        played, missing = {one.case: one for one in tally.cases}, dict(tally.missing)
+        for case in profile.suite.cases:
+            if case.id not in played and case.id not in missing:
+                continue
+            row: dict[str, object] = {
+                "kernel": profile.site.kernel,
+                "rival": tally.name,
+                "evidence": str(runner.evidence),
+                "arch": runner.arch,
+                "case": case.id,
+                "direction": case.direction,
+                "dtype": case.dtype,
+                "shape": _shape(case),
+                "best": variant_name(rivals.best) if rivals.best else None,
+                "why_not": missing.get(case.id),
+                "gpu_name": runner.gpu_name,
+            } | (_played(played[case.id]) if case.id in played else {})
+            table.writerow({key: "" if value is None else _harmless(value) for key, value in row.items()})
     return buffer.getvalue()
 
 

@@ -9,12 +9,26 @@ from typing import Any
 from bot.model.campaign import Campaign, Profile, Round
 from bot.model.facts import JournalLine, Profiled, RoundOpened, VariantJudged
 from bot.model.measurement import Measurement
+from bot.model.rivalry import Rivalry
 from bot.model.variant import SourceFile
 from bot.model.verdict import Decision
-from bot.render import escape, folded, gains, labels, numbers, profile_page, steps, story, tables, times, view
+from bot.render import (
+    escape,
+    folded,
+    gains,
+    labels,
+    numbers,
+    profile_page,
+    rival_rows,
+    steps,
+    story,
+    tables,
+    times,
+    view,
+)
 from bot.render.environment import render
 from bot.render.escape import Trusted
-from bot.render.record_data import manifest, memory, results_csv
+from bot.render.record_data import manifest, memory, results_csv, rivals_csv
 from bot.render.record_logs import optimize_log, performance_trend
 
 VERDICTS = {
@@ -131,7 +145,17 @@ def _bytes(value: float | None) -> str:
     return numbers.size(None if value is None else int(value))
 
 
-def _shared(campaign: Campaign, profile: Profile, at: dict[str, str]) -> dict[str, Any]:
+def _rivals(profile: Profile, rivals: Rivalry | None) -> dict[str, Any]:
+    """Two tables: beside v0, and beside the best variant."""
+    names = labels.case_names(profile.suite)
+    return {
+        "beaten": rival_rows.beaten(rivals, names),
+        "rivals_v0": rival_rows.of_profile(rivals, names, EVERY),
+        "rivals": rival_rows.of_report(rivals, names, EVERY),
+    }
+
+
+def _shared(campaign: Campaign, profile: Profile, at: dict[str, str], rivals: Rivalry | None) -> dict[str, Any]:
     every = (0, *(played.variant.number for played in campaign.rounds))
     number = view.best(campaign)
     final_diff = view.diff(view.sources_of(campaign, 0), view.committed(campaign)) if number else ""
@@ -171,7 +195,7 @@ def _shared(campaign: Campaign, profile: Profile, at: dict[str, str]) -> dict[st
         "asked_gpu": str(campaign.command.gpu) if campaign.command else "unknown",
         "budget": view.budget(campaign),
         "correct": tables.correct(view.measurement_of(campaign, number)),
-    }
+    } | _rivals(profile, rivals)
 
 
 def _launches(profile: Profile) -> Trusted:
@@ -215,18 +239,20 @@ def _of_baseline(campaign: Campaign, profile: Profile, shared: dict[str, Any]) -
     }
 
 
-def records(campaign: Campaign, lines: tuple[JournalLine, ...]) -> dict[str, bytes]:
+def records(campaign: Campaign, lines: tuple[JournalLine, ...], rivals: Rivalry | None = None) -> dict[str, bytes]:
     """Path below the campaign's folder -> content. Before the profile there is only the log."""
     made = {"logs/optimize.md": optimize_log(lines)}
     profile = campaign.profile
     if profile is not None:
-        shared = _shared(campaign, profile, _when(lines))
+        shared = _shared(campaign, profile, _when(lines), rivals)
         made["manifest.yaml"] = manifest(campaign, profile, shared["at"].get("created", ""))
         made["logs/performance_trend.md"] = performance_trend(lines)
         for page in ("README", "profile", "comparison", "report"):
             more = profile_page.of_record(campaign, profile) if page == "profile" else {}
             made[f"{page}.md"] = render(f"records/{page}.md.j2", **shared, **more)
         made |= _of_baseline(campaign, profile, shared)
+        if rivals is not None:
+            made["benchmarks/rivals.csv"] = rivals_csv(profile, rivals)
         for played in campaign.rounds:
             made |= _of_round(campaign, profile, played, shared)
     return {path: made[path].encode("utf-8", "replace") for path in sorted(made)}

@@ -21,8 +21,9 @@ from markupsafe import Markup
 from bot.model.campaign import Campaign, Outcome, Round
 from bot.model.facts import JournalLine
 from bot.model.ids import VariantNumber
+from bot.model.rivalry import Rivalry
 from bot.model.verdict import Decision
-from bot.render import bars, labels, numbers, plots, report_rows, steps, view
+from bot.render import bars, labels, numbers, plots, report_rows, rival_rows, steps, view
 from bot.render.environment import templates_dir
 from bot.render.escape import plain, visible, visible_lines
 from bot.render.report_rows import Table
@@ -227,6 +228,15 @@ def _values(campaign: Campaign, lines: tuple[JournalLine, ...], differ: Differ) 
     }
 
 
+def _rivals(campaign: Campaign, found: Rivalry | None) -> dict[str, Any]:
+    names = view.case_names(campaign)
+    return {
+        "beaten": plain(rival_rows.beaten(found, names), 900),
+        "rivals": report_rows.rivals(campaign, found),
+        "rival_notes": rival_rows.notes(found, names, best=True) if found is not None else [],
+    }
+
+
 def page(
     campaign: Campaign,
     lines: tuple[JournalLine, ...],
@@ -235,6 +245,7 @@ def page(
     doubted: Sequence[VariantNumber] = (),
     sources: Sequence[str] = (),
     differ: Differ = view.diff,
+    rivals: Rivalry | None = None,
 ) -> str:
     """The whole file. `doubted` are variants whose verdict does not follow from their raw facts when computed again;
     `sources` say where the numbers of the hardware were read."""
@@ -250,4 +261,5 @@ def page(
         pieces=[_piece(campaign, played, played.variant.number not in doubted, differ) for played in campaign.rounds],
         doubted=[f"v{number}" for number in doubted],
         sources=list(sources),
+        **_rivals(campaign, rivals),
     ) + "\n"  # fmt: skip

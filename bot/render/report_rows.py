@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from bot.model.campaign import Campaign, CommandRun, Finalization, Round
 from bot.model.facts import JournalLine
 from bot.model.measurement import Measurement, Resources
-from bot.render import gains, labels, numbers, tables, times, view
+from bot.model.rivalry import Rivalry
+from bot.render import gains, labels, numbers, rival_rows, tables, times, view
 from bot.render.escape import plain
 from bot.render.terminal import told
 
@@ -105,6 +106,14 @@ def cases(campaign: Campaign, number: int) -> Table | None:
     if any(case.case in host for case in score.cases):
         head.append(times.HOST_HEAD)
         rows = [[*row, host.get(case.case, "-")] for case, row in zip(score.cases, rows, strict=True)]
+    return _table(head, rows)
+
+
+def rivals(campaign: Campaign, found: Rivalry | None) -> Table | None:
+    """The best variant against plain PyTorch and torch.compile, or v0 where nothing won."""
+    if found is None:
+        return None
+    head, rows = rival_rows.rows(found, view.case_names(campaign))
     return _table(head, rows)
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from bot.model.campaign import Campaign, Round
 from bot.model.ids import variant_name
+from bot.model.rivalry import Rivalry
 from bot.model.verdict import CaseScore, Score
-from bot.render import gains, numbers
+from bot.render import gains, numbers, rival_rows
 
 DECIMALS = 4
 
@@ -65,7 +66,7 @@ def _variant(played: Round, campaign: Campaign) -> dict[str, Any]:
     }
 
 
-def summary(campaign: Campaign) -> dict[str, Any]:
+def summary(campaign: Campaign, rivals: Rivalry | None = None) -> dict[str, Any]:
     """What was asked, what was found, how it ended. Every ratio is v0 over the variant: above 1 is less time or memory;
     `evidence` says whether a GPU measured the times or a model estimated them."""
     profile, command = campaign.profile, campaign.command
@@ -86,4 +87,5 @@ def summary(campaign: Campaign) -> dict[str, Any]:
         "diagnosis": profile.diagnosis.sentence if profile else None,
         "speedup_is": gains.mean_of(campaign),
         "variants": [_variant(played, campaign) for played in campaign.rounds],
+        "rivals": rival_rows.as_json(rivals),
     }

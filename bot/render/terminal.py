@@ -10,8 +10,9 @@ from bot.model.campaign import Campaign, Outcome, Round, Stage
 from bot.model.facts import JournalLine, NumbersRaced, OrderFailed, RoundOpened, SearchEnded, VariantJudged
 from bot.model.ids import VariantNumber, variant_name
 from bot.model.measurement import Evidence
+from bot.model.rivalry import Rivalry
 from bot.model.verdict import Decision
-from bot.render import labels, numbers, races, view
+from bot.render import labels, numbers, races, rival_rows, view
 from bot.render.escape import plain, visible_lines
 
 WIDTH = 100
@@ -261,11 +262,14 @@ def variant_text(campaign: Campaign, number: VariantNumber, width: int = WIDTH, 
     return "\n".join(lines)
 
 
-def result_text(campaign: Campaign, paint: Paint = no_paint) -> str:
+def result_text(campaign: Campaign, paint: Paint = no_paint, rivals: Rivalry | None = None) -> str:
+    """Where a rival is faster, the first line says so."""
     ends = ENDS[campaign.outcome] if campaign.outcome else "not over"
     good = campaign.outcome in (Outcome.PUSHED, Outcome.NOTHING_TO_DO)
     reason = campaign.reason or "no reason recorded"
     head = f"{view.kernel(campaign)}: {paint('good' if good else 'bold', ends)} ({reason})"
+    beaten = plain(rival_rows.beaten(rivals, view.case_names(campaign)), 900)
+    head = f"{head}; {paint('bold', beaten)}" if beaten else head
     best = view.best(campaign)
     speed = f"{variant_name(best)} is {view.speedup_of(campaign, best)} over the pinned commit" if best else ""
     commit = f"commit {campaign.pushed}" if campaign.pushed else ""
@@ -304,8 +308,16 @@ def told(line: JournalLine) -> str:
             return fact.kind.replace("_", " ")
 
 
-def story_text(campaign: Campaign, lines: tuple[JournalLine, ...], width: int = WIDTH, paint: Paint = no_paint) -> str:
-    """Every fact in order, then how the campaign stands."""
+def story_text(
+    campaign: Campaign,
+    lines: tuple[JournalLine, ...],
+    width: int = WIDTH,
+    paint: Paint = no_paint,
+    rivals: Rivalry | None = None,
+) -> str:
+    """Every fact in order, then how the campaign stands, and how rivals stand to it."""
     story = [f"{line.seq:4} {line.at} {line.zone:8} {told(line)}" for line in lines]
-    stand = result_text(campaign, paint) if campaign.outcome else stage_text(campaign)
-    return "\n".join([*story, "", *table(campaign, width, paint), "", stand])
+    stand = result_text(campaign, paint, rivals) if campaign.outcome else stage_text(campaign)
+    beside = rival_rows.report_lines(rivals, view.case_names(campaign), width)
+    beside = [paint("bold", "Rivals"), *beside, ""] if beside else []
+    return "\n".join([*story, "", *table(campaign, width, paint), "", *beside, stand])

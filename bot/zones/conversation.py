@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from bot.analysis.rivals import of_campaign
 from bot.campaign.effects import AskHuman, Effect, MarkCommit, OfferPull, ReactFinally, SayResult, SayStatus
 from bot.forge.threads import keep, say_once
 from bot.git.difference import difference
@@ -65,9 +66,9 @@ def links(campaign: Campaign, scribe: Scribe, doors: Doors) -> Links:
 def _ask(effect: AskHuman, campaign: Campaign, found: Links) -> str:
     match effect.checkpoint:
         case Checkpoint.PROFILE:
-            return comments.checkpoint_profile(campaign, found)
+            return comments.checkpoint_profile(campaign, found, of_campaign(campaign))
         case Checkpoint.WINNER:
-            return comments.checkpoint_winner(campaign, found)
+            return comments.checkpoint_winner(campaign, found, of_campaign(campaign))
         case Checkpoint.FINAL:
             return comments.checkpoint_final(campaign, found, difference)
 
@@ -99,7 +100,7 @@ def say(effect: Effect, scribe: Scribe, doors: Doors) -> str:
             return str(asked)
         case SayResult():
             key = result_key(campaign)
-            body = comments.result(campaign, links(campaign, scribe, doors), difference)
+            body = comments.result(campaign, links(campaign, scribe, doors), difference, of_campaign(campaign))
             said = say_once(forge, number, key, body)
             hush_everything_but(campaign, forge, (*_status_beside(campaign), key))
             return str(said)

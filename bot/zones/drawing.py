@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bot.analysis.rivals import of_campaign
 from bot.ledger.layout import campaign_dir, plot_path
 from bot.model.campaign import Campaign
 from bot.model.facts import JournalLine
@@ -16,7 +17,8 @@ def draw_records(campaign: Campaign, lines: tuple[JournalLine, ...]) -> Mapping[
     if campaign.profile is None:
         return {}
     folder = campaign_dir(campaign.id)
-    return {f"{folder}/{path}": content for path, content in records(campaign, lines).items()}
+    made = records(campaign, lines, of_campaign(campaign))
+    return {f"{folder}/{path}": content for path, content in made.items()}
 
 
 def draw_all(campaign: Campaign, lines: tuple[JournalLine, ...]) -> Mapping[str, bytes]:

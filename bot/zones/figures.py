@@ -36,12 +36,14 @@ def _rate(minimum_bytes: int, us: float | None) -> float | None:
 
 
 def roof_of(campaign: Campaign, after: Mapping[str, float]) -> Roof | None:
-    """Every scored case of the profile, and the best variant's times where it has any."""
+    """Every scored case of the profile that has bytes to move and a share of the roof that can be, and the best
+    variant's times where it has any."""
     profile = campaign.profile
     if profile is None:
         return None
     sheet = for_runner(profile.baseline.runner)
-    scored = {case.id for case in profile.suite.cases}
+    impossible = {one.case for one in profile.diagnosis.roofs if one.reason is not None}
+    scored = {case.id for case in profile.suite.cases} - impossible
     points = tuple(
         RoofPoint(
             case=one.case,
@@ -51,7 +53,7 @@ def roof_of(campaign: Campaign, after: Mapping[str, float]) -> Roof | None:
             intensity=one.flops / one.minimum_bytes if one.flops > 0 and one.minimum_bytes > 0 else None,
         )
         for one in profile.baseline.cases
-        if one.case in scored
+        if one.case in scored and one.minimum_bytes > 0
     )
     products = any(2 * one.matrix_flops > one.flops for one in profile.baseline.cases)
     peak = sheet.number("bf16") if products else sheet.number("fp32")

@@ -23,6 +23,7 @@ from bot.hardware.catalog import for_runner, registered
 from bot.model.campaign import Profile
 from bot.model.measurement import Fault, Measurement, Suite, Survey
 from bot.model.profiling import Counters, Moved, Timeline
+from bot.model.rivals import Rival
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile
 
@@ -34,6 +35,13 @@ class Looks(Protocol):
     """A bench with a GPU, which profilers can watch."""
 
     def look(self, files: tuple[SourceFile, ...], kernels: Sequence[str], clocked: Callable[[], None]) -> Found: ...
+
+
+@runtime_checkable
+class Plays(Protocol):
+    """A bench that can put plain PyTorch beside the untouched kernel."""
+
+    def rivals(self) -> tuple[Rival, ...]: ...
 
 
 @runtime_checkable
@@ -119,7 +127,7 @@ def concluded(
         hardware=registered(sheet),
         counters=counters,
         timelines=timelines,
-        traffic=traffic(moved, counters, sheet),
+        traffic=traffic(moved, counters, sheet, {case.case: case.launches for case in baseline.cases}),
     )
 
 
@@ -135,12 +143,13 @@ def profiled(
     count: Callable[[], Counted | None] | None = None,
 ) -> Profile | Fault:
     """A fault where the untouched kernel does not run. `survey`: whether other launch numbers are compiled too;
-    `watch`: whether profilers are asked where there is a GPU. `count`: counts the bytes beside, where this bench
-    cannot; it is called when nothing is timed any more."""
+    `watch`: whether rivals are played and profilers asked, where there is a GPU. `count`: counts the bytes beside,
+    where this bench cannot; it is called when nothing is timed any more."""
     baseline = bench.measure(sources, passports=True)
     if baseline.fault is not None:
         return baseline.fault
     launches = tuple(launch for case in baseline.cases for launch in case.launches)
+    rivals = bench.rivals() if watch and isinstance(bench, Plays) else ()
     quiet = Event()
 
     def after(work: Callable[[], T]) -> T:
@@ -159,4 +168,5 @@ def profiled(
     baseline = _recounted(baseline, bytes_of) if bytes_of is not None else baseline
     counters, timelines = (looked.counters, looked.timelines) if looked else (None, ())
     moved = bytes_of.moved if bytes_of is not None else ()
-    return concluded(site, suite, sources, baseline, surveys, counters, timelines, oracle_differs, moved)
+    found = concluded(site, suite, sources, baseline, surveys, counters, timelines, oracle_differs, moved)
+    return found.model_copy(update={"rivals": rivals})

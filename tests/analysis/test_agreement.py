@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bot.analysis.agreement import placed, traffic
 from bot.hardware.catalog import Datasheet, for_arch
-from bot.model.profiling import Counter, Counters, KernelCounters, Moved
+from bot.model.measurement import Launch
+from bot.model.profiling import Counter, Counters, KernelCounters, Moved, Traffic
+from tests.analysis import made
 
 H200 = for_arch("sm_90")
 L2 = 60 * 2**20
@@ -66,6 +70,53 @@ def test_without_a_profiler_or_the_size_of_the_cache_the_count_stands_alone() ->
     unknown = H200.model_copy(update={"l2": None})
     assert held([moved(SMALL)], [read(SMALL, SMALL)], unknown) == (None, None, None)
     assert traffic([], Counters(status="read", kernels=(read(1, 1),)), H200) == ()
+
+
+def spilling(nbytes: int, rows: int = 1000, kernel: str = "_k", **fields: Any) -> Launch:
+    """4 warps: 128 threads a program."""
+    needs = made.resources(spill_bytes=nbytes)
+    return made.launch(kernel, rows=rows, warps=4, **{"resources": needs, **fields})
+
+
+def beside(read_bytes: float, *launches: Launch, counted: float = 1e8) -> Traffic:
+    counters = Counters(status="read", kernels=(read(None, read_bytes),))
+    (found,) = traffic([moved(counted)], counters, H200, {"fwd": launches, "bwd": (spilling(10**6),)})
+    return found
+
+
+@pytest.mark.parametrize(
+    ("read_bytes", "agrees"),
+    [(1e8 / 1.101, False), (1e8 / 1.099, True), (1e8 / 0.899, True), (1.5e8 / 0.901, True), (1.5e8 / 0.899, False)],
+)
+def test_spilled_registers_go_through_l2_all_of_them_or_none(read_bytes: float, agrees: bool) -> None:
+    found = beside(read_bytes, spilling(625, rows=625))
+    assert found.spilled == 625 * 128 * 625 == 5e7
+    assert (found.level, found.agrees) == ("l2", agrees)
+    assert found.ratio == 1e8 / read_bytes, "what is counted stays what it is"
+
+
+@pytest.mark.parametrize("read_bytes", [1e8 / 0.899, 1e8 / 1.101])
+def test_a_launch_that_spills_nothing_is_excused_by_nothing(read_bytes: float) -> None:
+    for launch in (spilling(0), spilling(-8), spilling(8, resources=None), spilling(4096, kernel="_other")):
+        found = beside(read_bytes, launch)
+        assert (found.spilled, found.agrees) == (0.0, False)
+
+
+def test_only_launches_that_the_profiler_was_given_spill() -> None:
+    counters = Counters(status="read", kernels=(read(None, 1e8),) * 2)
+    launches = {"fwd": (spilling(8), spilling(800, kernel="_other"), spilling(16), spilling(32))}
+    (found,) = traffic([moved(1e8)] * 3, counters, H200, launches)
+    assert (found.launches, found.spilled) == (2, 1000 * 128 * (8 + 16))
+    (alone,) = traffic([moved(1e8)] * 3, None, H200, launches)
+    assert (alone.spilled, alone.agrees) == (1000 * 128 * (8 + 16 + 32), None)
+
+
+@pytest.mark.parametrize(("share", "agrees"), [(0.901, True), (0.899, False)])
+def test_dram_knows_nothing_of_spills(share: float, agrees: bool) -> None:
+    counters = Counters(status="read", kernels=(read(LARGE / share, LARGE / share),))
+    (found,) = traffic([moved(LARGE)], counters, H200, {"fwd": (spilling(4096),)})
+    assert found.spilled > LARGE / 2
+    assert (found.level, found.agrees) == ("dram", agrees)
 
 
 def cases(kernels: list[str], launched: dict[str, tuple[str, ...]]) -> list[str]:

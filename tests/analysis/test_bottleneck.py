@@ -155,6 +155,19 @@ def test_a_host_that_waits_is_told_with_how_often() -> None:
     assert "waits for the GPU 3 times a pass" in evidence(known(needing(), timelines=(line(90, 3),)))
 
 
+def test_what_every_case_shows_is_said_once_of_the_worst() -> None:
+    """Fifteen cases of a loss told their two things thirty times."""
+    lines = tuple(line(busy, waits).model_copy(update={"case": name}) for name, busy, waits in (
+        ("a", 50.0, 1), ("b", 20.0, 2), ("c", 59.9, 0), ("d", 80.0, 1),
+    ))  # fmt: skip
+    clues = [clue.evidence for clue in known(needing(), timelines=lines).clues if clue.basis == "timeline"]
+    waits, idle = clues
+    assert waits.startswith("b and 2 more cases: the host waits for the GPU 2 times")
+    assert idle.startswith("b and 2 more cases: the GPU works 20.0 us of 100.0 us")
+    (alone,) = [c.evidence for c in known(needing(), timelines=lines[2:]).clues if "the GPU works" in c.evidence]
+    assert alone.startswith("c: the GPU works 59.9 us")
+
+
 @pytest.mark.parametrize(("fields", "said"), [({"uses_fp64": True}, True), ({}, False)])
 def test_an_unexpected_float64_is_noticed(fields: dict[str, int], said: bool) -> None:
     assert ("float64 instructions" in evidence(of(needing(**fields)))) is said

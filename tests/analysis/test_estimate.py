@@ -132,6 +132,16 @@ def test_the_traffic_factor_multiplies_the_bytes() -> None:
     assert after - before == pytest.approx(64 * 2**20 / (4.8e6 * 0.935))
 
 
+def test_a_case_that_need_not_move_any_bytes_pays_for_what_it_launches_all_the_same() -> None:
+    """A multiple of nothing would make a launch over all of a gradient as cheap as one over none of it."""
+    one = made.launch(tensor_bytes=64 * 2**20)
+    idle, busy = made.result(CASE, one, minimum_bytes=0, traffic_factor=1.0), made.result(CASE, one)
+    assert estimate_case(idle, CASE, H200) == estimate_case(busy, CASE, H200)
+    more = made.result(CASE, one, one, minimum_bytes=0)
+    alone, twice = estimate_case(idle, CASE, H200), estimate_case(more, CASE, H200)
+    assert alone is not None and twice == pytest.approx(2 * alone)
+
+
 @pytest.mark.parametrize(
     ("programs", "block", "walked"),
     [(4096, 4096, 1), (4096, 8192, 1), (4096, 1024, 4), (132, 4096, 32), (4096, 4095, 2), (1, 1, 4096 * 4096)],

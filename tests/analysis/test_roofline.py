@@ -51,6 +51,38 @@ def test_one_case_without_a_roof_leaves_the_mean_without_one() -> None:
     assert roof_percent(made.measurement(), made.suite(CASE), {CASE.id}) is None
 
 
+ONE = made.case("backward", rows=1, grad="one")
+
+
+@pytest.mark.parametrize(
+    ("us", "moved", "share"),
+    [(1.0, 0, None), (1.0, BYTES, None), (10 / 1.051, BYTES, None), (10 / 1.05 + 1e-9, BYTES, 105), (40.0, BYTES, 25)],
+)
+def test_a_case_that_may_do_nothing_counts_where_it_has_a_share(us: float, moved: int, share: float | None) -> None:
+    """Journals from before such bytes were none still have them, and a v0 that beats them."""
+    one = made.result(ONE, us=us, minimum_bytes=moved)
+    both = made.measurement(at(20.0), one, evidence=Evidence.MEASURED)
+    expected = 50 if share is None else (50 * share) ** 0.5
+    assert roof_percent(both, made.suite(CASE, ONE), {CASE.id, ONE.id}) == pytest.approx(expected)
+
+
+def test_a_case_that_may_do_nothing_excuses_no_other_and_makes_no_mean_alone() -> None:
+    idle = made.result(ONE, us=1.0, minimum_bytes=0)
+    known = made.result(OTHER, made.launch(), us=20.0, minimum_bytes=BYTES)
+    for other in (at(1.0), at(1.0, moved=0), made.result(CASE, made.launch())):
+        all_three = made.measurement(other, idle, known, evidence=Evidence.MEASURED)
+        assert roof_percent(all_three, made.suite(CASE, ONE, OTHER), {CASE.id, ONE.id, OTHER.id}) is None
+    assert roof_percent(made.measurement(idle, evidence=Evidence.MEASURED), made.suite(ONE), {ONE.id}) is None
+    untimed = made.measurement(at(20.0), made.result(ONE), evidence=Evidence.MEASURED)
+    assert roof_percent(untimed, made.suite(CASE, ONE), {CASE.id, ONE.id}) is None, "its share is unknown"
+
+
+def test_what_has_nothing_to_move_has_no_roof_and_that_is_no_error() -> None:
+    roof = case_roof(at(1.0, moved=0).model_copy(update={"flops": 1000, "roof_us": 2.0}), H200)
+    assert (roof.roof_us, roof.percent, roof.reason, roof.bound, roof.intensity) == (None,) * 5
+    assert roof.detail == "there are no bytes that it has to move"
+
+
 def test_a_ceiling_measured_on_this_gpu_is_preferred_and_cited_like_any_other() -> None:
     roof = case_roof(at(20.0).model_copy(update={"roof_us": 12.0}), H200)
     assert roof.percent == pytest.approx(60)

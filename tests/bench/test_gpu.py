@@ -11,10 +11,11 @@ from bot.bench import gpu as gpus
 from bot.bench.choosing import EvidenceChoice, gpu_of, opener_for
 from bot.bench.gpu import Gpu, parse, reserved, visible
 from bot.bench.measure import open_static_bench
-from bot.bench.measured import open_measured_bench
+from bot.bench.measured import MeasuredBench, open_measured_bench
 from bot.errors import OperatorError
-from bot.model.measurement import Suite
+from bot.model.measurement import CaseResult, Suite
 from bot.model.site import KernelSite
+from bot.worker.contract.timing import Roof, RoofRequest
 
 LINE = "GPU-d79bbc67-896f-d1ed-e803-7c2167239199, NVIDIA H200, 580.159.04, 9.0, 143771"
 H200 = parse(LINE)
@@ -138,3 +139,25 @@ def test_two_campaigns_never_share_a_gpu(monkeypatch: pytest.MonkeyPatch, tmp_pa
         assert "another campaign is using NVIDIA H200" in said.get()
     _try(H200, said)
     assert said.get() == "mine"
+
+
+class Copying:
+    """A judge that copies as many bytes as it is asked to."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, int]] = []
+
+    def ask(self, request: RoofRequest, kind: type[Roof]) -> Roof:
+        self.asked.append((request.nbytes, request.lanes))
+        return kind(copy_us=2.00049, triad_us=3.0)
+
+
+@pytest.mark.parametrize(("nbytes", "roof_us", "asked"), [(1, 2.0, [(1, 4)]), (0, None, [])])
+def test_a_case_is_held_against_a_copy_of_its_bytes_where_it_has_any(
+    nbytes: int, roof_us: float | None, asked: list[tuple[int, int]]
+) -> None:
+    """A copy of nothing takes two microseconds: no roof for a pass that launches nothing."""
+    judge, bench = Copying(), object.__new__(MeasuredBench)
+    bench._judge, bench._lanes = judge, {"one": 4}
+    assert bench._roof(CaseResult(case="one", minimum_bytes=nbytes)) == roof_us
+    assert judge.asked == asked

@@ -49,6 +49,17 @@ def test_the_case_with_fewest_bytes_of_each_direction_is_asked() -> None:
     assert [call.case for call in quickest(PLAN)] == ["forward-10", "backward-20"]
 
 
+def test_a_case_that_has_nothing_to_move_is_asked_where_there_is_no_other() -> None:
+    nothing, more = planned("backward", 0), planned("backward", 1)
+    for cases in ((nothing, *PLAN.cases), (*PLAN.cases, nothing)):
+        assert [call.case for call in quickest(Plan(cases, (), ()))] == ["forward-10", "backward-20"]
+    assert [call.case for call in quickest(Plan((nothing, more, nothing), (), ()))] == ["backward-1"]
+    assert [call.case for call in quickest(Plan((nothing, planned("forward", 1)), (), ()))] == [
+        "backward-0",
+        "forward-1",
+    ]
+
+
 class Clock:
     """Says how long each thing takes, and notes what was asked."""
 

@@ -50,6 +50,12 @@ def test_counters_are_read_on_the_largest_case_of_each_direction() -> None:
     assert [call.id for call in largest(Plan((case("full", 1),), (), ()))] == ["full-1"]
 
 
+def test_no_profiler_is_sent_to_a_case_that_has_nothing_to_move_while_there_is_another() -> None:
+    idle, busy = case("backward", 0), case("forward", 1)
+    assert [call.id for call in largest(Plan((idle, busy), (), ()))] == ["forward-1"]
+    assert [call.id for call in largest(Plan((idle,), (), ()))] == ["backward-0"]
+
+
 def seen(case: str, **fields: Any) -> Looked:
     plain = {"passes": 5, "wall_us": 500.0, "busy_us": 200.0, "gap_us": 50.0, "waits": 5}
     return Looked(case=case, kernels=(Worked("_k", 10, 200.0),), **{**plain, **fields})

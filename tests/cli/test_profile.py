@@ -21,11 +21,16 @@ from bot.cli.judge_suite import sample
 from bot.cli.profile import profile
 from bot.cli.roofline import roofline
 from bot.errors import OperatorError, UserError
-from bot.model.measurement import Case, Evidence, Measurement, Setting, Suite, Survey, Timing
+from bot.model.diagnosis import CaseRoof
+from bot.model.measurement import Case, Evidence, Fault, Measurement, Reading, Setting, Suite, Survey, Timing
 from bot.model.profiling import Counter, Counters, KernelCounters, Moved
+from bot.model.reasons import ReasonCode
+from bot.model.rivals import Rival
 from bot.model.variant import SourceFile
 from bot.render import plots
+from bot.zones.profiling import concluded, profiled
 from tests.fakes.bench import FakeBench
+from tests.render import builders
 
 
 class Fast(FakeBench):
@@ -301,3 +306,45 @@ def test_launch_numbers_are_compiled_and_bytes_counted_when_no_clock_runs_any_mo
 
     assert run(profile, "rms_norm", bench=Careful, gpu=H200).exception is None
     assert said == ["timeline", "survey"]
+
+
+def test_plain_pytorch_is_played_beside_the_kernel_where_there_is_a_gpu(tmp_path: Path) -> None:
+    class Rivalled(Watched):
+        def rivals(self) -> tuple[Rival, ...]:
+            reading = Reading(blocks=((600.0, 600.0, 900.0, 900.0),) * 24)
+            return (Rival(name="eager", case="forward-40960x4096-bfloat16", reading=reading),)
+
+    subject = analysing._subject(analysing.Asked("rms_norm", sample(), "", H200, "sm_90"))
+    bench = Rivalled(sample(), *subject[:2], "sm_90", "", tmp_path)
+    found, unwatched = profiled(bench, *subject, watch=True), profiled(bench, *subject)
+    assert not isinstance(found, Fault) and [rival.name for rival in found.rivals] == ["eager"]
+    assert not isinstance(unwatched, Fault) and unwatched.rivals == ()
+
+
+@pytest.mark.parametrize(("grad", "code"), [("drawn", 4), ("one", 0)])
+def test_a_profile_from_before_fails_no_command_for_a_case_that_has_nothing_to_move(grad: str, code: int) -> None:
+    plain = builders.profile(Evidence.MEASURED)
+    first, *others = plain.suite.cases
+    suite = plain.suite.model_copy(update={"cases": (first.model_copy(update={"grad": grad}), *others)})
+    roofs = (CaseRoof(case=first.id, minimum_bytes=131072002, reason=ReasonCode.ABOVE_THE_ROOF),)
+    diagnosis = plain.diagnosis.model_copy(update={"roofs": roofs})
+    assert analysing.code_of(plain.model_copy(update={"suite": suite, "diagnosis": diagnosis})) == code
+
+
+def test_what_the_launches_of_a_case_spill_stands_beside_its_bytes() -> None:
+    plain = builders.profile(Evidence.MEASURED)
+    first, *others = plain.baseline.cases
+    (launch, *_) = first.launches
+    assert launch.resources is not None
+    spilling = launch.model_copy(
+        update={
+            "grid": (100, 2, 1),
+            "num_warps": 8,
+            "resources": launch.resources.model_copy(update={"spill_bytes": 96}),
+        }
+    )
+    cases = (first.model_copy(update={"launches": (spilling,)}), *others)
+    baseline = plain.baseline.model_copy(update={"cases": cases})
+    moved = (Moved(case=first.case, kernel=launch.kernel, read_bytes=1e6, written_bytes=1e6),)
+    found = concluded(plain.site, plain.suite, plain.sources, baseline, (), None, (), moved=moved)
+    assert [one.spilled for one in found.traffic] == [200 * 8 * 32 * 96]

@@ -246,6 +246,12 @@ def modelled(traffic: Mapping[str, float], **changes: Any) -> Hearing:
     return hearing(**({"baseline": compiled(V0, {}, 2.0), "candidate": compiled(FASTER, traffic, 1.8)} | changes))
 
 
+def with_gradient(heard: Hearing, grad: str, name: str) -> Hearing:
+    """The same hearing where this case is of a loss whose gradient is that."""
+    cases = (case.model_copy(update={"grad": grad}) if case.id == name else case for case in heard.suite.cases)
+    return heard.model_copy(update={"suite": heard.suite.model_copy(update={"cases": tuple(cases)})})
+
+
 def pairing(heard: Hearing, *names: str, **changes: Any) -> Hearing:
     """The same hearing with other readings in some of its cases, or in all."""
     cases = (

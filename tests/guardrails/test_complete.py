@@ -83,6 +83,17 @@ def test_the_bytes_a_case_needs_are_the_same_for_everybody() -> None:
     )
 
 
+@pytest.mark.parametrize(("grad", "same"), [("drawn", False), ("one", True)])
+def test_a_journal_may_count_bytes_of_a_case_that_need_not_move_any(grad: str, same: bool) -> None:
+    """They were counted once. A campaign that goes on has v0's from then."""
+    heard = h.with_gradient(h.hearing(), grad, h.BIG_BACKWARD)
+    cases = (
+        one.model_copy(update={"minimum_bytes": 0}) if one.case == h.BIG_BACKWARD else one
+        for one in heard.candidate.cases
+    )
+    assert (complete(h.changed(heard, cases=tuple(cases))) == []) is same
+
+
 @pytest.mark.parametrize("field", ["memory_bytes", "minimum_bytes"])
 @pytest.mark.parametrize(
     ("amount", "possible"), [(0, True), (2**44, True), (-1, False), (2**44 + 1, False), (10**400, False)]

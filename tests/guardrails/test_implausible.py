@@ -81,3 +81,41 @@ def test_a_copy_that_v0_alone_beats_is_no_roof(alone: float, severity: str) -> N
     )
     (found,) = implausible(h.weighed(h.changed(heard, cases=cases)))
     assert found.severity == severity
+
+
+@pytest.mark.parametrize("copy_us", [None, 40.0])
+@pytest.mark.parametrize(("grad", "possible"), [("drawn", False), ("one", True)])
+def test_where_the_gradient_of_a_loss_is_one_no_memory_limits_the_backward_pass(
+    copy_us: float | None, grad: str, possible: bool
+) -> None:
+    """The forward pass may have made what it returns, whoever counted bytes for it and whatever v0 does."""
+    heard = h.with_gradient(h.hearing({h.BIG_BACKWARD: 3.0}), grad, h.BIG_BACKWARD)
+    cases = (
+        one.model_copy(update={"roof_us": copy_us}) if one.case == h.BIG_BACKWARD else one
+        for one in heard.candidate.cases
+    )
+    findings = implausible(h.weighed(h.changed(heard, cases=tuple(cases))))
+    assert (findings == []) is possible
+
+
+def test_the_cases_beside_it_keep_their_roof() -> None:
+    heard = h.with_gradient(h.hearing({h.BIG_BACKWARD: 3.0, h.BIG_FORWARD: 3.0}), "one", h.BIG_BACKWARD)
+    assert {finding.case for finding in implausible(h.weighed(heard))} == {h.BIG_FORWARD}
+
+
+@pytest.mark.parametrize(
+    ("gain", "severity"), [(0.99, "info"), (1.0, "info"), (1.01, "info"), (1.0101, "reject"), (3.0, "reject")]
+)
+def test_no_variant_is_blamed_for_a_count_that_v0_disproves_too(gain: float, severity: str) -> None:
+    """v0 takes 3 us where the memory needs 20: the bytes are wrong, and only who gains by that is asked why."""
+    baseline = h.measurement(h.V0, 100.0, {h.BIG_FORWARD: 3.0})
+    (found,) = implausible(h.weighed(h.hearing({h.BIG_FORWARD: 3.0 / gain}, baseline=baseline)))
+    assert (found.severity, found.case) == (severity, h.BIG_FORWARD)
+    assert ("v0 alone would as well" in found.message) is (severity == "info")
+
+
+def test_a_v0_at_the_roof_excuses_nobody() -> None:
+    at_most = ROOF_US / 1.05 + 1e-9
+    baseline = h.measurement(h.V0, 100.0, {h.BIG_FORWARD: at_most})
+    (found,) = implausible(h.weighed(h.hearing({h.BIG_FORWARD: at_most * 0.999}, baseline=baseline)))
+    assert found.severity == "reject"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from bot.judge.arms import OPERATIONS, Arm, Lane
+from bot.judge.arms import MAKERS, OPERATIONS, Arm, Lane
 from bot.judge.layout import ALIGN, BANKS, layout_of, padded, scratch_of
 from bot.worker.contract import Argument, Call, ContractError, TensorSpec
 from bot.worker.contract.tape import LIBRARY, Item, Left, Operation, Region, Tape, View
@@ -40,7 +40,8 @@ def numbers() -> torch.Tensor:
 
 
 def test_every_operation_that_may_be_recorded_can_be_played() -> None:
-    assert set(OPERATIONS) == LIBRARY
+    assert set(OPERATIONS) | set(MAKERS) == LIBRARY
+    assert not set(OPERATIONS) & set(MAKERS)
 
 
 def test_a_step_reads_one_region_and_writes_another() -> None:

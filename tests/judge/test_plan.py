@@ -9,6 +9,8 @@ import pytest
 from bot.judge.plan import EXTREMES, KINDS, NOT_BF16, ROWS_OF_A_TYPE, minimum_bytes, plan, probes_of
 from bot.judge.recipes import RECIPES
 from bot.judge.tolerance import ROWS_FOR_RMS
+from bot.targets.sizes import SIZES
+from bot.targets.suites import suite_of
 from bot.worker.contract import Shape, TensorSpec
 
 KIB = 1024
@@ -34,6 +36,28 @@ def shape(direction: str, rows: int, cols: int, dtype: str = "float32") -> Shape
 def test_the_minimum_is_each_tensor_once(kernel: str, direction: str, tensors: int) -> None:
     found = minimum_bytes(RECIPES[kernel], shape(direction, 1024, 1024, "bfloat16"))
     assert found == pytest.approx(tensors * 1024 * 1024 * 2, abs=8)
+
+
+HANDED_OUT = (
+    *("cross_entropy", "jsd", "tvd"),
+    *("fused_linear_cross_entropy", "fused_linear_jsd", "fused_linear_kl_div"),
+)
+"""Losses whose forward pass makes the gradient too."""
+
+
+@pytest.mark.parametrize("kernel", sorted(kernel for kernel, sizes in SIZES.items() if sizes.loss))
+def test_where_the_gradient_of_a_loss_is_one_nothing_is_left_to_move_if_the_forward_pass_made_it(kernel: str) -> None:
+    *_, forward, backward, one = suite_of(kernel).cases
+    shapes = [Shape(case.id, case.direction, case.shape, case.dtype, case.grad) for case in (forward, backward, one)]
+    of_forward, drawn, ones = (minimum_bytes(RECIPES[kernel], shape) for shape in shapes)
+    assert (forward.grad, one.grad, one.shape) == ("drawn", "one", backward.shape)
+    assert drawn > 0 and ones == (0 if kernel in HANDED_OUT else drawn)
+    both = Shape("full", "full", forward.shape, forward.dtype, "one")
+    assert minimum_bytes(RECIPES[kernel], both) == of_forward + ones
+
+
+def test_only_losses_come_with_their_gradients() -> None:
+    assert {kernel for kernel, recipe in RECIPES.items() if recipe.comes_ready} == set(HANDED_OUT)
 
 
 def test_a_weight_counts_with_its_own_size() -> None:

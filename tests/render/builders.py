@@ -45,6 +45,7 @@ from bot.model.measurement import (
     Launch,
     Measurement,
     Passport,
+    Reading,
     Resources,
     Runner,
     Suite,
@@ -54,9 +55,11 @@ from bot.model.people import Actor
 from bot.model.policy import RepoPolicy
 from bot.model.pull import PullSnapshot
 from bot.model.reasons import ReasonCode
+from bot.model.rivals import Rival
 from bot.model.site import KernelSite
 from bot.model.variant import Hypothesis, SourceFile, Variant
 from bot.model.verdict import CaseScore, Decision, Finding, Score, Verdict
+from tests.analysis import blocks
 
 HEAD = "abc1234" + "0" * 33
 MOVED = "def5678" + "0" * 33
@@ -471,6 +474,52 @@ def measured() -> Campaign:
     speed = COMMAND.model_copy(update={"goal": Goal.SPEED})
     found = profile(Evidence.MEASURED)
     return searched(profile=found, rounds=rounds(Evidence.MEASURED), policy=RepoPolicy(), command=speed)
+
+
+RIVAL_GAINS = {"eager": {"forward": -35.0, "backward": 4.0, "full": -20.0},
+               "compiled": {"forward": 43.0, "backward": 12.0, "full": 25.0}}  # fmt: skip
+"""Percent over v0; below 0 is slower."""
+
+
+def rivals(**fields: Any) -> tuple[Rival, ...]:
+    """Both on every case but one, on which torch.compile gave up. `compiled=60.0` says how all of its cases went."""
+    found = []
+    for name, gains in RIVAL_GAINS.items():
+        for one in SUITE.cases:
+            percent, us = fields.get(name, gains[one.direction]), before_us(one.id)
+            spread = (
+                *blocks.exact(percent - 1, 6, us),
+                *blocks.exact(percent, 8, us),
+                *blocks.exact(percent + 1, 6, us),
+            )
+            reading = Reading(blocks=spread)
+            if (name, one.id) == ("compiled", "backward-8192x8192-bfloat16"):
+                found.append(Rival(name="compiled", case=one.id, why_not="torch.compile: <b>out</b> of | memory"))
+            else:
+                found.append(Rival.model_validate({"name": name, "case": one.id, "reading": reading}))
+    return tuple(found)
+
+
+def rivalled(campaign: Campaign | None = None, **fields: Any) -> Campaign:
+    """With rivals in its profile, and the best variant confirmed by five processes as fast as its score says."""
+    campaign = campaign or measured()
+    assert campaign.profile is not None
+    played = []
+    for one in campaign.rounds:
+        score = one.verdict.score if one.verdict else None
+        found = one.measurement
+        if found is not None and score is not None:
+            gains = {case.case: 100 * (case.speedup - 1) for case in score.cases}
+            cases = tuple(
+                case.model_copy(
+                    update={"paired": blocks.paired([gains[case.case] + by for by in (-1, -0.5, 0, 0.5, 1)])}
+                )
+                for case in found.cases
+            )
+            one = one.model_copy(update={"measurement": found.model_copy(update={"cases": cases})})
+        played.append(one)
+    profile = campaign.profile.model_copy(update={"rivals": rivals(**fields)})
+    return campaign.model_copy(update={"profile": profile, "rounds": tuple(played)})
 
 
 def _order(phase: Phase, winner: int | None = None) -> OrderPlaced:

@@ -15,7 +15,7 @@ from bot.bench import ncu
 from bot.bench.ncu_export import parse
 from bot.hardware.catalog import for_runner, registered
 from bot.model.campaign import Campaign, Profile
-from bot.model.measurement import Evidence
+from bot.model.measurement import Evidence, Timing
 from bot.model.profiling import Busy, Counters, Timeline, Traffic
 from bot.render import comments, profile_rows
 from bot.render.profile_text import profile_text
@@ -107,6 +107,80 @@ def test_counted_bytes_stand_beside_those_that_were_read_and_what_disagrees_is_s
         assert table.index("L2") < table.index("0.993") < table.index("DRAM", table.index("0.993"))
     assert len(profile_rows.moves(profile)) == 2, "what nobody read has nothing to stand beside"
     assert "Bytes, counted and read" not in records(campaign(watched(traffic=(ALONE,))), ())["profile.md"].decode()
+
+
+SPILLED = AGREES.model_copy(update={"ratio": 0.852, "spilled": 192 * 2**20})
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "0.852, agrees with up to 192.0 MiB of spilled registers"),
+        ({"agrees": False}, "0.852, more than 10 % apart, with up to 192.0 MiB of spilled registers"),
+        ({"spilled": 0, "agrees": False}, "0.852, more than 10 % apart"),
+        ({"ratio": 0.9, "agrees": True}, "0.900, agrees"),
+        ({"ratio": 1.2, "agrees": False}, "1.200, more than 10 % apart"),
+        ({"level": "dram", "agrees": False}, "0.852, more than 10 % apart"),
+        ({"ratio": None, "agrees": None}, "unknown"),
+    ],
+)
+def test_spilled_registers_are_named_where_they_are_needed_to_agree(changes: dict[str, Any], said: str) -> None:
+    profile = watched(traffic=(SPILLED.model_copy(update=changes),))
+    assert [row[-1] for row in profile_rows.moves(profile)] == [said]
+    assert said in records(campaign(profile), ())["profile.md"].decode()
+    assert said[:59] in profile_text(profile, 1000)
+
+
+def of_a_loss(us: float = 3.05, **fields: Any) -> Profile:
+    """The largest backward pass is of a loss whose gradient is 1, and takes next to nothing."""
+    plain = watched()
+    cases = (case.model_copy(update={"grad": "one"}) if case.id == BACKWARD else case for case in plain.suite.cases)
+    suite = plain.suite.model_copy(update={"cases": tuple(cases)})
+    timing = Timing(median_us=us, timer="replay")
+    results = tuple(
+        one.model_copy(update={"timing": timing, "launches": (), **fields}) if one.case == BACKWARD else one
+        for one in plain.baseline.cases
+    )
+    baseline = plain.baseline.model_copy(update={"cases": results})
+    diagnosis = diagnose(baseline, suite, for_runner(baseline.runner), known=Known((), plain.sources, "rms_norm"))
+    return plain.model_copy(update={"baseline": baseline, "suite": suite, "diagnosis": diagnosis})
+
+
+@pytest.mark.parametrize("fields", [{"minimum_bytes": 0, "roof_us": None}, {}])
+def test_a_case_that_has_nothing_to_move_has_no_share_and_no_error(fields: dict[str, Any]) -> None:
+    """Also as it was written down before: with bytes, and a v0 far above the roof that they would make."""
+    profile = of_a_loss(**fields)
+    row = next(row for row in profile_rows.rooflines(profile) if "dL=1" in str(row[0]))
+    assert list(row[1:]) == ["", "nothing", "", "", "none", "3.05 us", "nothing to move"]
+    assert profile_rows.errors(profile) == [] and profile.diagnosis.roof_percent is not None
+    pages = (
+        records(campaign(profile), ())["profile.md"].decode(),
+        profile_text(profile, 1000),
+        comments.checkpoint_profile(campaign(profile)),
+    )
+    for page in pages:
+        assert "nothing to move" in page and "above_the_roof" not in page and "no share is given" not in page
+    assert len([row for row in profile_rows.rooflines(profile) if "nothing to move" in row]) == 1
+
+
+def test_a_pass_that_makes_its_gradient_itself_keeps_its_share() -> None:
+    profile = of_a_loss(us=342.0)
+    row = next(row for row in profile_rows.rooflines(profile) if "dL=1" in str(row[0]))
+    assert row[4] == "memory" and str(row[7]).endswith(" %")
+
+
+def test_a_share_that_cannot_be_stays_an_error_where_the_gradient_is_drawn() -> None:
+    profile = of_a_loss()
+    drawn = profile.model_copy(update={"suite": watched().suite})
+    assert len(profile_rows.errors(drawn)) == 1 and BACKWARD in profile_rows.errors(drawn)[0]
+    assert BACKWARD in profile_rows.clues(drawn)[0].evidence
+    assert len(profile_rows.clues(drawn)) == len(profile_rows.clues(profile)) + 1
+
+
+def test_the_smallest_case_is_one_that_has_bytes_to_move() -> None:
+    said = profile_rows.observations(of_a_loss(minimum_bytes=0))
+    assert len(said) == 3 and said[2].startswith("from the smallest to the largest")
+    assert said[2].split(":")[1] == profile_rows.observations(watched())[2].split(":")[1]
 
 
 def test_a_wrong_forecast_stands_in_the_record_as_well() -> None:

@@ -102,3 +102,22 @@ def test_the_readme_says_what_lies_beside_it() -> None:
     readme = (FOLDER / "README.md").read_text(encoding="utf-8")
     made = TABLE.page(FOLDER, FOLDER.parent / "campaigns")
     assert TABLE.written(readme, made) == readme, "run docs/results/h200/profiles/table.py"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "0.852, with up to 201.3 MB of spilled registers"),
+        ({"agrees": False}, "0.852, **more than 10 % apart**, with up to 201.3 MB of spilled registers"),
+        ({"ratio": 0.95}, "0.950"),
+        ({"level": "dram", "agrees": False}, "0.852, **more than 10 % apart**"),
+        ({"ratio": None}, "unknown"),
+    ],
+)
+def test_spilled_registers_stand_beside_what_they_explain(changes: dict[str, Any], said: str) -> None:
+    one = {"ratio": 0.852, "level": "l2", "agrees": True, "spilled": 201.3e6, **changes}
+    assert TABLE.agreement(one) == said
+
+
+def test_profiles_from_before_spills_were_counted_are_read_as_they_were() -> None:
+    assert TABLE.agreement({"ratio": 0.852, "level": "l2", "agrees": False}) == "0.852, **more than 10 % apart**"

@@ -8,7 +8,9 @@ from statistics import stdev
 import pytest
 
 from bot.model.campaign import Campaign
+from bot.model.diagnosis import CaseRoof
 from bot.model.measurement import Evidence, Runner
+from bot.model.reasons import ReasonCode
 from bot.render import view
 from bot.zones.figures import figures_of
 from tests.analysis.blocks import paired, readings
@@ -96,3 +98,26 @@ def test_a_gpu_nobody_described_has_no_roof() -> None:
     assert known is not None and strange is not None
     assert (known.ceiling, known.gpu) == (4800, "NVIDIA H200 SXM")
     assert strange.ceiling is None
+
+
+def test_a_case_that_has_nothing_to_move_or_a_share_that_cannot_be_is_no_point() -> None:
+    campaign = timed()
+    profile = campaign.profile
+    assert profile is not None
+    nothing, wrong, *others = [case.id for case in profile.suite.cases]
+    cases = tuple(
+        one.model_copy(update={"minimum_bytes": 0}) if one.case == nothing else one for one in profile.baseline.cases
+    )
+    roofs = (
+        CaseRoof(case=wrong, minimum_bytes=1, reason=ReasonCode.ABOVE_THE_ROOF),
+        *(CaseRoof(case=other, minimum_bytes=1) for other in others),
+    )
+    changed = profile.model_copy(
+        update={
+            "baseline": profile.baseline.model_copy(update={"cases": cases}),
+            "diagnosis": profile.diagnosis.model_copy(update={"roofs": roofs}),
+        }
+    )
+    roof = figures_of(campaign.model_copy(update={"profile": changed})).roof
+    assert roof is not None
+    assert [point.case for point in roof.points] == others

@@ -33,6 +33,8 @@ class OpenRequest:
     lanes: int
     fresh: bool
     """In a new process, or in the one that is playing."""
+    rivals: tuple[str, ...] = ()
+    """Arms of the judge's own behind v0, and then there is no variant."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,148 @@
+"""How plain PyTorch and torch.compile stand to v0 and to the best variant.
+
+A rival is played by one process, so its reading has no interval; how far its blocks lie apart is told beside it. A
+variant and a rival were both played against v0 on the same kind of GPU, never against each other: how one stands to the
+other is the quotient of both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from statistics import median
+
+from bot.analysis.measured import read_case
+from bot.analysis.paired import (
+    FEWEST_BLOCKS,
+    MOST_VOIDED,
+    ROUNDING,
+    TRIM,
+    Estimate,
+    log_ratio,
+    process_mean,
+    voided_share,
+)
+from bot.analysis.stats import geometric_mean
+from bot.model.campaign import Campaign, Profile
+from bot.model.ids import VariantNumber
+from bot.model.measurement import Block, Evidence, Measurement, Reading, Runner
+from bot.model.rivalry import RivalCase, Rivalry, RivalTally
+from bot.model.rivals import Rival, RivalName
+
+NAMES: tuple[RivalName, ...] = ("eager", "compiled")
+
+
+def _refused(rival: Rival) -> str:
+    """Why it counts nowhere; empty where it counts."""
+    reading = rival.reading
+    if reading is None:
+        return rival.why_not or "no reason was given"
+    if len(reading.blocks) < FEWEST_BLOCKS:
+        return f"{len(reading.blocks)} blocks were read; fewer than {FEWEST_BLOCKS} say nothing"
+    if (share := voided_share([reading])) > MOST_VOIDED:
+        return f"{100 * share:.0f} % of its blocks were thrown away; above {100 * MOST_VOIDED:.0f} % nothing is said"
+    try:
+        process_mean(reading.blocks)
+    except ValueError as wrong:
+        return str(wrong)
+    return ""
+
+
+def _span(blocks: tuple[Block, ...]) -> tuple[float, float]:
+    """The ends of what the trimmed mean keeps."""
+    logs = sorted(map(log_ratio, blocks))
+    cut = int(TRIM * len(logs))
+    return math.exp(logs[cut]), math.exp(logs[-1 - cut])
+
+
+def _case(case: str, reading: Reading, best: Estimate | None) -> RivalCase:
+    low, high = _span(reading.blocks)
+    span = tuple(map(math.exp, best.interval())) if best is not None else (math.inf, math.inf)
+    return RivalCase(
+        case=case,
+        v0_us=median(us for block in reading.blocks for us in block[:2]),
+        rival_us=median(us for block in reading.blocks for us in block[2:]),
+        over_v0=math.exp(process_mean(reading.blocks).mean),
+        low=low,
+        high=high,
+        blocks=len(reading.blocks),
+        best_over_v0=best.ratio if best is not None else None,
+        best_span=(span[0], span[1]) if math.isfinite(span[1]) else None,
+    )
+
+
+def _is_faster(ratio: float) -> bool:
+    """Exactly as fast is not faster, whatever the last bits of a quotient say."""
+    return math.log(ratio) > ROUNDING
+
+
+def _tally(name: RivalName, profile: Profile, best: Mapping[str, Estimate], number: VariantNumber) -> RivalTally:
+    """In the suite's order; a case that is said twice counts as it was said first."""
+    said: dict[str, Rival] = {}
+    for rival in profile.rivals:
+        if rival.name == name:
+            said.setdefault(rival.case, rival)
+    order = [one.id for one in profile.suite.cases if one.id in said]
+    why = {case: _refused(said[case]) for case in order}
+    cases = tuple(
+        _case(case, reading, best.get(case))
+        for case in order
+        if not why[case] and (reading := said[case].reading) is not None
+    )
+    against = [(one.case, one.over_best if number else one.over_v0) for one in cases]
+    held = [(case, ratio) for case, ratio in against if ratio is not None]
+    over = geometric_mean([ratio for _, ratio in held]) if held else None
+    return RivalTally(
+        name=name,
+        cases=cases,
+        missing=tuple((case, why[case]) for case in order if why[case]),
+        over_v0=geometric_mean([one.over_v0 for one in cases]) if cases else None,
+        over_best=over if number else None,
+        held=len(held),
+        faster=tuple(sorted(((case, ratio) for case, ratio in held if _is_faster(ratio)), key=lambda one: -one[1])),
+        leads=over is not None and _is_faster(over),
+    )
+
+
+def confirmed(found: Measurement) -> dict[str, Estimate]:
+    """What fresh processes read of a variant, case by case; a time that is no positive number says nothing."""
+    read: dict[str, Estimate] = {}
+    for result in found.cases if found.runner.evidence is Evidence.MEASURED else ():
+        try:
+            reading = read_case(result)
+        except ValueError:
+            continue
+        if reading is not None and reading.is_confirmed:
+            read[result.case] = reading.estimate
+    return read
+
+
+def _of_best(tallies: tuple[RivalTally, ...]) -> float | None:
+    seen = {one.case: one.best_over_v0 for tally in tallies for one in tally.cases}
+    ratios = [ratio for ratio in seen.values() if ratio is not None]
+    return geometric_mean(ratios) if ratios and len(ratios) == len(seen) else None
+
+
+def _kind(runner: Runner) -> tuple[str, str, int]:
+    return runner.arch, runner.gpu_name, runner.gpu_memory_mib
+
+
+def rivalry(profile: Profile, number: VariantNumber = 0, found: Measurement | None = None) -> Rivalry | None:
+    """Of v0, or of the variant `number` that `found` is of. None where nobody was played, as on no machine without a
+    GPU. A variant that was timed on another kind of GPU is held against nobody."""
+    runner = profile.baseline.runner
+    if not profile.rivals or runner.evidence is not Evidence.MEASURED:
+        return None
+    best = confirmed(found) if number and found is not None and _kind(found.runner) == _kind(runner) else {}
+    named = [name for name in NAMES if any(rival.name == name for rival in profile.rivals)]
+    tallies = tuple(_tally(name, profile, best, number) for name in named)
+    return Rivalry(tallies, number, _of_best(tallies), runner.gpu_name)
+
+
+def of_campaign(campaign: Campaign) -> Rivalry | None:
+    """Held against the variant that a page is about: the chosen winner, else the best so far."""
+    if campaign.profile is None:
+        return None
+    number = campaign.incumbent if campaign.winner is None else campaign.winner
+    played = campaign.round_of(number) if number else None
+    return rivalry(campaign.profile, number, played.measurement if played else None)

@@ -1,0 +1,49 @@
+"""What plain PyTorch and torch.compile make of the same cases, played beside v0 while no variant is there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import get_args
+
+from bot.bench.bailiff import Objection
+from bot.model.measurement import Reading
+from bot.model.rivals import Rival, RivalName
+from bot.worker.contract.timing import Blocks
+
+NAMES: tuple[RivalName, ...] = get_args(RivalName)
+BLOCKS = 24
+RIVALS_S = 60.0
+"""For all of them: torch compiles each pass of each shape anew."""
+LATE = f"the {RIVALS_S:.0f} s for rivals were over"
+MOST_WORDS = 400
+
+
+def read(
+    cases: Sequence[str],
+    begin: Callable[[str, RivalName, bool], None],
+    blocks: Callable[[str], Blocks],
+    wrong: type[Exception],
+    now: Callable[[], float] = time.monotonic,
+) -> tuple[Rival, ...]:
+    """`begin` puts v0 and one of them on a process, a fresh one where it is told so. One that cannot be played is named
+    with the reason and keeps nobody else from it."""
+    until, found = now() + RIVALS_S, []
+    for name in NAMES:
+        fresh = True
+        for case in cases:
+            if now() > until:
+                found.append(Rival(name=name, case=case, why_not=LATE))
+                continue
+            try:
+                begin(case, name, fresh)
+                fresh = False
+                told = blocks(case)
+            except wrong as error:
+                found.append(Rival(name=name, case=case, why_not=f"its result is not right: {error}"[:MOST_WORDS]))
+            except Objection as error:
+                fresh = True
+                found.append(Rival(name=name, case=case, why_not=str(error)[-MOST_WORDS:]))
+            else:
+                found.append(Rival(name=name, case=case, reading=Reading(blocks=told.blocks, voided=told.voided)))
+    return tuple(found)

@@ -1,0 +1,80 @@
+"""How people write it who use PyTorch and no kernel of their own: what a rival plays where a recipe says it otherwise.
+
+A recipe's mathematics goes step by step, since the judge rounds each step; torch has one function for many of these.
+And what a CUDA graph holds may not ask the host for a size, as a recipe may that leaves out rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch.nn import functional
+
+from bot.judge.recipe import Constants, Reference
+
+Given = Mapping[str, Any]
+
+
+def _softmax(given: Given, constants: Constants) -> tuple[Any, ...]:
+    return (functional.softmax(given["x"], dim=-1),)
+
+
+def _layer_norm(given: Given, constants: Constants) -> tuple[Any, ...]:
+    x, eps = given["X"], constants["eps"]
+    return (functional.layer_norm(x, x.shape[-1:], given["W"], given["B"], eps),)  # type: ignore[arg-type]
+
+
+def _group_norm(given: Given, constants: Constants) -> tuple[Any, ...]:
+    groups: Any = constants["num_groups"]
+    eps: Any = constants["eps"]
+    weight, bias = given["affine_scaling_weight"], given["affine_shifting_bias"]
+    return (functional.group_norm(given["X"], groups, weight, bias, eps),)
+
+
+def _geglu(given: Given, constants: Constants) -> tuple[Any, ...]:
+    return (functional.gelu(given["a"], approximate="tanh") * given["b"],)
+
+
+def _swiglu(given: Given, constants: Constants) -> tuple[Any, ...]:
+    return (functional.silu(given["a"] * constants["gate_multiplier"]) * given["b"] * constants["down_multiplier"],)
+
+
+def _loss(logits: Any, target: Any, weight: Any, constants: Constants) -> tuple[Any, ...]:
+    ignored: Any = constants["ignore_index"]
+    smoothing: Any = constants["label_smoothing"]
+    cap: Any = constants["softcap"]
+    logits = logits.float()
+    if cap is not None:
+        logits = cap * (logits / cap).tanh()
+    how = str(constants["reduction"])
+    found = functional.cross_entropy(
+        logits, target, weight=weight, ignore_index=ignored, label_smoothing=smoothing, reduction=how
+    )
+    z_scale: Any = constants["lse_square_scale"]
+    if z_scale:
+        counts = target != ignored
+        penalty = (logits.logsumexp(dim=-1).square() * counts).sum() * z_scale
+        found = found + (penalty / counts.sum() if how == "mean" else penalty)
+    return (found,)
+
+
+def _cross_entropy(given: Given, constants: Constants) -> tuple[Any, ...]:
+    return _loss(given["_input"], given["target"], given.get("weight"), constants)
+
+
+def _fused_linear_cross_entropy(given: Given, constants: Constants) -> tuple[Any, ...]:
+    logits = functional.linear(given["_input"], given["weight"], given.get("bias"))
+    return _loss(logits, given["target"], given.get("ce_weight"), constants)
+
+
+IDIOMS: dict[str, Reference] = {
+    "softmax": _softmax,
+    "layer_norm": _layer_norm,
+    "group_norm": _group_norm,
+    "geglu": _geglu,
+    "swiglu": _swiglu,
+    "cross_entropy": _cross_entropy,
+    "fused_linear_cross_entropy": _fused_linear_cross_entropy,
+}
+"""By kernel; they get tensors in the types in which the op gets them."""

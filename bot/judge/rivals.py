@@ -1,0 +1,133 @@
+"""What else computes the same: the kernel's mathematics as plain PyTorch does it, as it is or under torch.compile.
+
+An arm as a tape is one, on the same lanes. It is only ever played beside v0, in a process that no variant's kernels
+enter: what it computes is the right result, and lies in that process's part of the GPU's memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from bot.judge.arms import Lane
+from bot.judge.idioms import IDIOMS
+from bot.judge.inputs import DTYPES
+from bot.judge.layout import Layout
+from bot.judge.recipe import Constants
+from bot.judge.recipes import RECIPES
+from bot.worker.contract import Call, ContractError, TensorSpec
+from bot.worker.contract.tape import Left
+
+NAMES = ("eager", "compiled")
+_IN_ONE_PROCESS = "TORCHINDUCTOR_COMPILE_THREADS"
+
+
+def _swapped(spec: TensorSpec) -> bool:
+    """Heads as they leave a projection: the sequence before the heads in memory."""
+    return spec.layout == "swapped" and len(spec.shape) == 4
+
+
+def _tensor(lane: Lane, spec: TensorSpec, offset: int) -> torch.Tensor:
+    dtype, shape = DTYPES[spec.dtype], list(spec.shape)
+    if _swapped(spec):
+        shape[1], shape[2] = shape[2], shape[1]
+    start = (lane.base + offset) // torch.empty(0, dtype=dtype).element_size()
+    count = int(torch.Size(shape).numel())
+    found = lane.memory.view(dtype)[start : start + count].view(shape)
+    return found.transpose(1, 2) if _swapped(spec) else found
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    """Whoever writes this by hand computes in float32 what comes in half of it, as models' own layers do."""
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+
+
+def _mathematics(kernel: str, call: Call, constants: Constants) -> Callable[..., tuple[Any, ...]]:
+    """(tensor arguments in their order) -> outputs, each in the type that its gradient has."""
+    names = [a.name for a in call.arguments if a.tensor is not None]
+    types = [DTYPES[spec.dtype] for spec in call.grads]
+    idiom = IDIOMS.get(kernel)
+    said = idiom or RECIPES[kernel].reference
+
+    def outputs(*tensors: torch.Tensor) -> tuple[Any, ...]:
+        given = dict(zip(names, tensors, strict=True))
+        found = said(given if idiom else {name: _wide(t) for name, t in given.items()}, constants)
+        return tuple(None if out is None else out.to(types[place]) for place, out in enumerate(found))
+
+    return outputs
+
+
+def _compiled(run: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
+    os.environ.setdefault(_IN_ONE_PROCESS, "1")  # the replayer's children would outlive a case
+    compiled: Callable[..., tuple[Any, ...]] = torch.compile(run, dynamic=False)
+    return compiled
+
+
+class RivalArm:
+    """One of them on the lanes."""
+
+    scratch_bytes = 0
+    """It takes its memory from torch."""
+
+    def __init__(self, name: str, kernel: str, call: Call, layout: Layout, left: tuple[Left, ...]) -> None:
+        if name not in NAMES:
+            raise ContractError(f"no rival is called {name[:40]!r}")
+        if kernel not in RECIPES:
+            raise ContractError(f"nobody knows what {kernel[:40]!r} computes")
+        constants: Constants = {
+            **RECIPES[kernel].stock,
+            **{a.name: a.value for a in call.arguments if a.tensor is None},
+        }
+        self._call, self.left = call, left
+        self._offsets = {entry: offset for entry, offset, _ in layout.inputs}
+        run = _mathematics(kernel, call, constants)
+        self._run = _compiled(run) if name == "compiled" else run
+        self._outputs: dict[int, tuple[Any, ...]] = {}
+        self._leaves: dict[int, dict[str, torch.Tensor]] = {}
+        self._results: dict[int, dict[tuple[str, str], torch.Tensor]] = {}
+        """By the place of a lane; kept, for they lie in a graph's own memory."""
+
+    @property
+    def has_before(self) -> bool:
+        return self._call.direction == "backward"
+
+    def _forward(self, lane: Lane) -> None:
+        given = {}
+        for argument in self._call.arguments:
+            if argument.tensor is not None:
+                tensor = _tensor(lane, argument.tensor, self._offsets[argument.name]).detach()
+                given[argument.name] = tensor.requires_grad_() if argument.tensor.grad else tensor
+        self._leaves[lane.base] = {name: tensor for name, tensor in given.items() if tensor.requires_grad}
+        self._outputs[lane.base] = self._run(*given.values())
+
+    def _backward(self, lane: Lane) -> dict[tuple[str, str], torch.Tensor]:
+        roots, gradients = [], []
+        for place, out in enumerate(self._outputs[lane.base]):
+            if out is not None and out.requires_grad:
+                spec = self._call.grads[place]
+                roots.append(out)
+                gradients.append(_tensor(lane, spec, self._offsets[spec.name]))
+        leaves = self._leaves[lane.base]
+        found = torch.autograd.grad(roots, list(leaves.values()), gradients, allow_unused=True)
+        return {("gradient", name): g for name, g in zip(leaves, found, strict=True) if g is not None}
+
+    def prepare(self, lane: Lane, stream: int) -> None:
+        if self.has_before:
+            self._forward(lane)
+
+    def body(self, lane: Lane, stream: int) -> None:
+        results: dict[tuple[str, str], torch.Tensor] = {}
+        if not self.has_before:
+            self._forward(lane)
+            outputs = enumerate(self._outputs[lane.base])
+            results = {("output", str(place)): out.detach() for place, out in outputs if out is not None}
+        if self._call.direction != "forward":
+            results |= self._backward(lane)
+        self._results[lane.base] = results
+
+    def hand_over(self, lane: Lane, into: list[torch.Tensor]) -> None:
+        for left, target in zip(self.left, into, strict=True):
+            target.copy_(self._results[lane.base][left.role, left.name])

@@ -1,0 +1,70 @@
+"""Rivals are played one after another; who cannot be played is named, and stops nobody."""
+
+from __future__ import annotations
+
+from bot.bench.bailiff import Objection
+from bot.bench.rivals import BLOCKS, LATE, NAMES, RIVALS_S, read
+from bot.model.rivals import Rival
+from bot.worker.contract.timing import Blocks
+
+READ = Blocks(((2.0, 2.0, 1.0, 1.0),) * BLOCKS, (), 1, "", 3.0)
+
+
+class Wrong(Exception):
+    pass
+
+
+class Track:
+    """Writes down who came, and fails where it is told to."""
+
+    def __init__(
+        self, objects: tuple[tuple[str, str], ...] = (), wrong: tuple[str, ...] = (), takes: float = 1.0
+    ) -> None:
+        self.began: list[tuple[str, str, bool]] = []
+        self._objects, self._wrong, self._takes = objects, wrong, takes
+        self._clock = 0.0
+
+    def begin(self, case: str, name: str, fresh: bool) -> None:
+        self.began.append((name, case, fresh))
+        self._clock += self._takes
+        if (name, case) in self._objects:
+            raise Objection("torch could not compile it")
+
+    def blocks(self, case: str) -> Blocks:
+        if case in self._wrong:
+            raise Wrong("gradient x is wrong by 0.5")
+        return READ
+
+    def read(self, *cases: str) -> tuple[Rival, ...]:
+        return read(cases, self.begin, self.blocks, Wrong, lambda: self._clock)
+
+
+def test_each_is_played_on_each_case_and_has_a_process_of_its_own() -> None:
+    track = Track()
+    found = track.read("a", "b")
+    assert [(one.name, one.case) for one in found] == [(name, case) for name in NAMES for case in "ab"]
+    assert [fresh for _, _, fresh in track.began] == [True, False, True, False]
+    assert {one.reading.voided for one in found if one.reading} == {1}
+    assert all(one.reading and len(one.reading.blocks) == BLOCKS and not one.why_not for one in found)
+
+
+def test_one_that_cannot_be_played_is_named_and_the_next_gets_a_fresh_process() -> None:
+    track = Track(objects=(("compiled", "a"),))
+    found = track.read("a", "b")
+    assert [(one.name, one.case, one.why_not) for one in found if one.reading is None] == [
+        ("compiled", "a", "torch could not compile it")
+    ]
+    assert track.began[-1] == ("compiled", "b", True)
+
+
+def test_a_wrong_result_is_no_rival() -> None:
+    (eager, compiled) = Track(wrong=("a",)).read("a")
+    assert eager.reading is None and compiled.reading is None
+    assert eager.why_not == "its result is not right: gradient x is wrong by 0.5"
+
+
+def test_when_the_time_is_over_the_rest_is_told_so() -> None:
+    found = Track(takes=RIVALS_S).read("a", "b")
+    assert [one.why_not for one in found] == ["", "", LATE, LATE]
+    found = Track(takes=RIVALS_S + 1).read("a", "b")
+    assert [one.why_not for one in found] == ["", LATE, LATE, LATE]

@@ -1,0 +1,96 @@
+"""Plain PyTorch on a lane: for every recipe and every pass the very results that the judge holds to be right."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bot.judge.arms import Lane
+from bot.judge.inputs import fill, raw_bytes
+from bot.judge.layout import layout_of
+from bot.judge.oracle import truth
+from bot.judge.plan import Probe, call_of
+from bot.judge.recipes import RECIPES
+from bot.judge.rivals import RivalArm
+from bot.judge.scored import in_memory_order, plain
+from bot.targets.sizes import SIZES
+from bot.targets.suites import suite_of
+from bot.worker.contract import ContractError, Shape
+from bot.worker.contract.tape import Left, Region, Tape, View
+from tests.worker.tapes import kernel as launch
+
+
+def probe_of(kernel: str, direction: str, dtype: str = "float32") -> Probe:
+    """A pass with the constants of a scored case, over a small shape."""
+    recipe, suite = RECIPES[kernel], suite_of(kernel)
+    shown = [check for check in suite.checks if not check.hidden and check.dtype == "float32"]
+    sizes = min((check.shape for check in shown), key=lambda shape: abs(sum(n for _, n in shape) - 112))
+    shape = Shape("small", direction, sizes, dtype)
+    call = call_of(recipe, shape, recipe.stock, "small")
+    return Probe(call, shape, "normal", {**recipe.stock, **plain(call)}, 7)
+
+
+def left_of(probe: Probe, right: dict[tuple[str, str], torch.Tensor]) -> tuple[Left, ...]:
+    """As if an untouched kernel had left it: outputs in the type of their gradients, gradients in their operand's."""
+    specs = {spec.name: spec for spec in probe.call.tensors}
+    found = []
+    for number, ((role, name), value) in enumerate(right.items()):
+        spec = probe.call.grads[int(name)] if role == "output" else specs[name]
+        view = View(number, 0, spec.dtype, tuple(value.shape), tuple(value.contiguous().stride()))
+        found.append(Left("output" if role == "output" else "gradient", name, view))
+    return tuple(found)
+
+
+def played(
+    kernel: str, direction: str, name: str, dtype: str = "float32"
+) -> list[tuple[Left, torch.Tensor, torch.Tensor]]:
+    """(what, what it left, what is right), over two lanes of other contents, of which the second is told."""
+    recipe, probe = RECIPES[kernel], probe_of(kernel, direction, dtype)
+    filled = fill(recipe, probe)
+    right = truth(recipe, probe, filled)
+    left = left_of(probe, right)
+    tape = Tape("small", tuple(Region(x.view.nbytes) for x in left), (), (launch(),), left)
+    layout = layout_of(probe.call, tape, 2)
+    arm = RivalArm(name, kernel, probe.call, layout, left)
+    memory = torch.zeros(2 * layout.bank_bytes, dtype=torch.uint8)
+    lanes = [Lane(memory, number * layout.bank_bytes) for number in range(2)]
+    specs = {spec.name: spec for spec in probe.call.tensors}
+    for entry, offset, nbytes in layout.inputs:
+        raw = torch.frombuffer(
+            bytearray(raw_bytes(in_memory_order(filled[entry], specs[entry].layout))), dtype=torch.uint8
+        )
+        for lane in lanes:
+            memory[lane.base + offset : lane.base + offset + nbytes] = raw
+    for lane in lanes:
+        arm.prepare(lane, 0)
+        arm.body(lane, 0)
+    into = [torch.empty(x.view.shape, dtype=torch.float64) for x in left]
+    arm.hand_over(lanes[1], into)
+    return [(x, found, right[x.role, x.name]) for x, found in zip(left, into, strict=True)]
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward", "full"])
+@pytest.mark.parametrize("kernel", sorted(SIZES))
+def test_plain_pytorch_leaves_what_is_right(kernel: str, direction: str) -> None:
+    for what, found, right in played(kernel, direction, "eager"):
+        scale = float(right.abs().max()) or 1.0
+        worst = float((found - right).abs().max()) / scale
+        assert worst < 2e-3, f"{what.role} {what.name} is off by {worst:.2g} of its largest value"
+
+
+def test_half_precision_is_computed_in_float32_and_handed_over_as_it_came() -> None:
+    for _, found, right in played("rms_norm", "full", "eager", "bfloat16"):
+        assert float((found - right).abs().max()) / float(right.abs().max()) < 2**-7
+        assert torch.equal(found, found.bfloat16().double())
+
+
+def test_nobody_else_is_a_rival() -> None:
+    with pytest.raises(ContractError, match="no rival is called 'fastest'"):
+        played("softmax", "forward", "fastest")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kernel", ["softmax", "rms_norm"])
+def test_torch_compile_leaves_what_is_right(kernel: str) -> None:
+    for _, found, right in played(kernel, "full", "compiled"):
+        assert float((found - right).abs().max()) < 2e-4 * float(right.abs().max())
