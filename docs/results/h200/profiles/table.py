@@ -54,11 +54,10 @@ def profiles(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def journals(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """The facts of each campaign in their order, by kernel."""
+    """The facts of each kernel's last campaign in their order: of `rms_norm` and `rms_norm-b` the second."""
     found = {}
     for kernel in KERNELS:
-        path = folder / kernel / "journal.jsonl"
-        if path.is_file():
+        for path in sorted((*folder.glob(f"{kernel}/journal.jsonl"), *folder.glob(f"{kernel}-?/journal.jsonl"))):
             lines = path.read_text(encoding="utf-8").splitlines()
             found[kernel] = [json.loads(line)["fact"] for line in lines]
     return found
@@ -89,17 +88,21 @@ def profiled(made: dict[str, dict[str, Any]]) -> str:
 
 def bytes_of(made: dict[str, dict[str, Any]]) -> str:
     head = ("Kernel", "Case", "Launch", "Launches", "Counted", "DRAM", "L2", "Held against", "Counted over read")
-    rows = []
+    rows, unread = [], 0
     for kernel, profile in made.items():
         for one in profile["traffic"]:
             dram = (one["dram_read"], one["dram_written"])
+            if None in dram and one["l2"] is None:
+                unread += 1
+                continue
             rows.append([
                 kernel, one["case"], one["kernel"], one["launches"],
                 megabytes(one["counted_read"] + one["counted_written"]),
                 megabytes(None if None in dram else sum(dram)), megabytes(one["l2"]),
                 {"dram": "DRAM", "l2": "L2"}.get(one["level"], UNKNOWN), agreement(one),
             ])  # fmt: skip
-    return grid(head, rows) if rows else "No profile says it yet.\n"
+    others = f"\nCounted and not read: {unread} more. The profiler runs the largest case of each pass.\n"
+    return grid(head, rows) + (others if unread else "") if rows else "No profile says it yet.\n"
 
 
 def place(name: str, diagnosis: dict[str, Any]) -> str:
