@@ -20,6 +20,7 @@ _SCALARS: dict[int, Any] = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_u
 _SIZES = {"i1": 1, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8, "u64": 8, "fp32": 4, "fp64": 8}
 _TYPES = DTYPES | {"int32": torch.int32, "int16": torch.int16, "int8": torch.int8, "uint8": torch.uint8}
 _TYPES |= {"bool": torch.bool}
+_NUMBERS: dict[str, Callable[[float], Any]] = {"bool": bool, "int": int, "float": float}
 
 
 def _sum(into: Any, x: Any, *dtype: Any) -> None:
@@ -36,6 +37,20 @@ def _mean(into: Any, x: Any, *dtype: Any) -> None:
 
 def _mean_dims(into: Any, x: Any, dims: Any, keep: bool = False, dtype: Any = None) -> None:
     torch.ops.aten.mean.out(x, dims, bool(keep), dtype=dtype, out=into)
+
+
+def _addmm_out(into: Any, x: Any, y: Any, z: Any, beta: Any, alpha: Any, out: Any) -> None:
+    """What is added up in place is one tensor: torch copies a second one first, whatever it lies on."""
+    same = (x.data_ptr(), x.shape, x.stride()) == (out.data_ptr(), out.shape, out.stride())
+    torch.addmm(out if same else x, y, z, beta=beta, alpha=alpha, out=out)
+
+
+def _convolution_backward(*given: Any) -> Any:
+    """The one gradient that was asked for."""
+    *others, wanted = given
+    found = torch.ops.aten.convolution_backward.default(*others, list(map(bool, wanted)))
+    (only,) = (gradient for gradient in found if gradient is not None)
+    return only
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -78,11 +93,22 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "aten::equal": lambda into, x, y: torch.eq(x, y).all(),
     "aten::mm": lambda into, x, y: torch.mm(x, y, out=into),
     "aten::mm.out": lambda into, x, y, out: torch.mm(x, y, out=out),
+    "aten::addmm": lambda into, x, y, z, beta=1, alpha=1: torch.addmm(x, y, z, beta=beta, alpha=alpha, out=into),
+    "aten::addmm_": lambda into, x, y, z, beta=1, alpha=1: x.addmm_(y, z, beta=beta, alpha=alpha),
+    "aten::addmm.out": _addmm_out,
+    "aten::_softmax": lambda into, x, dim, wide: torch.ops.aten._softmax.out(x, dim, wide, out=into),
+    "aten::_log_softmax": lambda into, x, dim, wide: torch.ops.aten._log_softmax.out(x, dim, wide, out=into),
+    "aten::sort": lambda into, x, dim, down, *out: torch.sort(x, dim=dim, descending=down, out=out),
     "aten::sigmoid": lambda into, x: torch.sigmoid(x, out=into),
     # As torch does it: the number as a tensor of the host, which travels with the launch.
     "aten::rsub.Scalar": lambda into, x, y, alpha=1: torch.sub(torch.tensor(y), x, alpha=alpha, out=into),
 }
 """How each operation of a tape is done; the first argument is where its result belongs, if it has one."""
+MAKERS: dict[str, Callable[..., Any]] = {
+    "aten::convolution": torch.ops.aten.convolution.default,
+    "aten::convolution_backward": _convolution_backward,
+}
+"""What cannot be told where to put its result. A copy would be time that nobody spent: the region is where it lies."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +135,8 @@ class Arm:
         self._tape, self._layout, self._driver = tape, layout, driver
         self._functions: dict[tuple[str, str, int], Any] = {}
         self._folder = folder
+        self._made: dict[tuple[int, int], torch.Tensor] = {}
+        """What makers made: by lane and region."""
         places = {name: (offset, nbytes) for name, offset, nbytes in layout.inputs}
         scratch, self.scratch_bytes = scratch_of(tape.regions)
         self._offsets: list[int] = []
@@ -131,10 +159,17 @@ class Arm:
 
     def _value(self, lane: Lane, argument: Pointer | Scalar) -> Any:
         if isinstance(argument, Pointer):
+            made = self._made.get((lane.base, argument.region))
+            if made is not None:
+                return ctypes.c_uint64(made.untyped_storage().data_ptr() + argument.offset)
             return ctypes.c_uint64(lane.address(self._offsets[argument.region] + argument.offset))
         return _SCALARS[_SIZES[argument.kind]](argument.bits)
 
     def _view(self, lane: Lane, view: View) -> torch.Tensor:
+        made = self._made.get((lane.base, view.region))
+        if made is not None:
+            whole = torch.empty(0, dtype=_TYPES[view.dtype], device=made.device)
+            return whole.set_(made.untyped_storage(), view.offset // whole.element_size(), view.shape, view.stride)
         return lane.tensor(self._offsets[view.region] + view.offset, view)
 
     def _item(self, lane: Lane, item: Item) -> Any:
@@ -144,7 +179,9 @@ class Arm:
             return _TYPES[item.text]
         if item.kind == "ints":
             return list(item.numbers)
-        return None if item.kind == "none" else bool(item.number) if item.kind == "bool" else item.number
+        if item.kind in _NUMBERS:  # whole ones come back from the border as fractions
+            return _NUMBERS[item.kind](item.number or 0)
+        return None
 
     def _perform(self, lane: Lane, step: Kernel | Operation, stream: int) -> None:
         if isinstance(step, Kernel):
@@ -152,14 +189,37 @@ class Arm:
             values = [self._value(lane, a) for a in step.arguments] + [ctypes.c_uint64(0), ctypes.c_uint64(0)]
             self._driver.launch(self._function(step), step.grid, step.threads, step.shared, stream, values)
             return
+        given = [self._item(lane, item) for item in step.arguments]
+        if step.op in MAKERS:
+            self._keep(lane, step, MAKERS[step.op](*given))
+            return
         into = self._view(lane, step.result) if step.result is not None else None
-        OPERATIONS[step.op](into, *(self._item(lane, item) for item in step.arguments))
+        OPERATIONS[step.op](into, *given)
+
+    def _keep(self, lane: Lane, step: Operation, made: torch.Tensor) -> None:
+        """In place of a region that holds the same and nothing else."""
+        view = step.result
+        if view is None or self._tape.regions[view.region].name:
+            raise ContractError(f"{self._tape.case}: {step.op} makes no memory of its own")
+        form = (made.storage_offset(), made.dtype, tuple(made.shape), made.stride())
+        room = made.untyped_storage().nbytes()
+        if form != (0, _TYPES[view.dtype], view.shape, view.stride) or room != self._tape.regions[view.region].nbytes:
+            raise ContractError(f"{self._tape.case}: {step.op} makes another tensor than when it was recorded")
+        self._made[lane.base, view.region] = made
+
+    def _forget(self, lane: Lane, steps: tuple[Kernel | Operation, ...]) -> None:
+        """Nobody meets what was made when the steps were played before."""
+        for step in steps:
+            if isinstance(step, Operation) and step.op in MAKERS and step.result is not None:
+                self._made.pop((lane.base, step.result.region), None)
 
     def prepare(self, lane: Lane, stream: int) -> None:
+        self._forget(lane, (*self._tape.before, *self._tape.steps))
         for step in self._tape.before:
             self._perform(lane, step, stream)
 
     def body(self, lane: Lane, stream: int) -> None:
+        self._forget(lane, self._tape.steps)
         for step in self._tape.steps:
             self._perform(lane, step, stream)
 

@@ -6,7 +6,7 @@ import torch
 
 from bot.judge.answer import Found, Returned
 from bot.judge.known import Known
-from bot.judge.tolerance import Entry, Mark, errors, marks, unfit
+from bot.judge.tolerance import NOISE_FACTOR, Entry, Errors, Mark, errors, marks, unfit
 from bot.worker.contract import Row, clip
 
 RESULTS = ("output", "gradient")
@@ -49,6 +49,34 @@ def excuse_of(known: Known) -> str:
     return ""
 
 
+Yardsticks = dict[tuple[str, str], Errors | None]
+"""The untouched kernel's own errors, by result; None where they are gross and its own doing."""
+
+
+def yardsticks_of(known: Known) -> tuple[Yardsticks, str]:
+    """What the results of one probe are held against, and why some of them are held against nothing.
+
+    Half precision cannot hold the mean of squares less the square of the mean where the values lie close together: what
+    a kernel makes of them is chance, and a variant's chance is another. One such probe of a large shape has more rows
+    than all others of its type, so each is weighed by itself, and says nothing of the type. Where rounding to float32
+    moves a result as far, the inputs are to blame, and all are held against that.
+    """
+    assert known.baseline is not None
+    own: Yardsticks = {}
+    why = ""
+    for key, truth in known.truth.items():
+        found = known.baseline.runs[0][key]
+        old = found.values()
+        off = errors(_hide_strange(old, truth, old), truth, known.floors[key])
+        entry = Entry(known.probe.call.case, _label(key, known), found.record.dtype, off, off, known.noise[key])
+        typical = float(off.rms.median())
+        gross = unfit([entry]) if not typical <= NOISE_FACTOR * float(known.noise[key].rms.median()) else ""
+        own[key] = None if gross else off
+        if gross:
+            why = why or f"{gross}, namely {typical:.3g}"
+    return own, why
+
+
 class Case:
     """Everything that one case's probes showed."""
 
@@ -59,14 +87,26 @@ class Case:
         self.probes = 0
         self.excuse = ""
         """Why the untouched kernel is no yardstick for some of the probes."""
+        self.fit: set[tuple[str, str]] = set()
+        self.gross: set[tuple[str, str]] = set()
+        """(label, type) of the results that are held against something in some probe, and of those that are not."""
 
     def _fault(self, known: Known, text: str) -> None:
         self._faults.append(f"{text} ({known.describes})")
 
+    def excused(self, known: Known, why: str) -> None:
+        self.excuse = self.excuse or f"{why} ({known.describes})"
+
     def look(self, known: Known, mine: Returned | None) -> None:
-        self.probes += 1
         base = known.baseline
         assert base is not None
+        yardsticks, gross = yardsticks_of(known)
+        if gross:
+            self.excused(known, gross)
+        self.probes += any(yardsticks.values())
+        for key, own in yardsticks.items():
+            kind = (_label(key, known), base.runs[0][key].record.dtype)
+            (self.fit if own is not None else self.gross).add(kind)
         if mine is None:
             self._fault(known, "the worker returned nothing for it")
         elif mine.error:
@@ -78,7 +118,7 @@ class Case:
         else:
             self._orderly(known, base, mine)
             for key, found in mine.runs[0].items():
-                self._tensor(known, key, base.runs[0][key], found)
+                self._tensor(known, key, base.runs[0][key], found, yardsticks)
 
     def _orderly(self, known: Known, base: Returned, mine: Returned) -> None:
         """Neither memory that nobody wrote nor the order of the programs may show in the results."""
@@ -95,7 +135,7 @@ class Case:
             said = "depends on uninitialised memory or on the order in which programs run"
             self._fault(known, f"{_label(key, known)} {said if key[0] in RESULTS else 'was overwritten'}")
 
-    def _tensor(self, known: Known, key: tuple[str, str], base: Found, mine: Found) -> None:
+    def _tensor(self, known: Known, key: tuple[str, str], base: Found, mine: Found, yardsticks: Yardsticks) -> None:
         label = _label(key, known)
         if base.form != mine.form:
             self._fault(known, f"{label} is {_form(mine)}, the untouched kernel returns {_form(base)}")
@@ -106,9 +146,10 @@ class Case:
         elif not mine.record.absent:
             if mine.record.shares and not base.record.shares:
                 self._fault(known, f"{label} lies in the memory of input {mine.record.shares}")
-            self._values(known, key, base, mine)
+            if (own := yardsticks[key]) is not None:
+                self._values(known, key, base, mine, own)
 
-    def _values(self, known: Known, key: tuple[str, str], base: Found, mine: Found) -> None:
+    def _values(self, known: Known, key: tuple[str, str], base: Found, mine: Found, own: Errors) -> None:
         label, truth = _label(key, known), known.truth[key]
         old, new = base.values(), mine.values()
         if _invented(old, new, truth):
@@ -122,7 +163,7 @@ class Case:
                 case=self.name,
                 label=label,
                 dtype=mine.record.dtype,
-                baseline=errors(_hide_strange(old, truth, old), truth, known.floors[key]),
+                baseline=own,
                 variant=errors(_hide_strange(old, truth, new), truth, known.floors[key], new.dtype),
                 noise=known.noise[key],
             )
@@ -161,14 +202,15 @@ def rows(known: list[Known], mine: dict[str, Returned], *, baseline: bool) -> tu
     for one in known:
         case = cases.setdefault(one.probe.call.case, Case(one.probe.call.case))
         if excuse := excuse_of(one):
-            case.excuse = case.excuse or f"{excuse} ({one.describes})"
+            case.excused(one, excuse)
         else:
             case.look(one, mine.get(one.probe.call.id))
-    entries = [entry for case in cases.values() for entry in case.entries]
-    why = unfit(entries)
-    if not why and not any(case.probes for case in cases.values()):
+    fit = set().union(*(case.fit for case in cases.values()))
+    for case in cases.values():
+        if case.gross - fit:  # what is right nowhere is not even partly a yardstick
+            case.probes = 0
+    if not any(case.probes for case in cases.values()):
         why = next((f"the untouched kernel fails: {case.excuse}" for case in cases.values()), "")
-    if why:
         return tuple(Row(name, False, "", None, clip(why)) for name in cases)
-    worst = marks(entries)
+    worst = marks([entry for case in cases.values() for entry in case.entries])
     return tuple(case.row(worst.get(case.name), baseline=baseline) for case in cases.values())

@@ -45,12 +45,18 @@ COPIES = {"aten::clone", "aten::_to_copy", "aten::contiguous"}
 NEUTRAL = {"aten::set_", "aten::resize_", "aten::record_stream"}
 WAITS = {"aten::_local_scalar_dense", "aten::is_nonzero", "aten::item", "aten::equal"}
 """The host waits for one value. Whatever it decides by it is decided alike for other contents, see `_three_times`."""
+SEVERAL = {"aten::sort"}
+"""What returns more than one tensor and can be handed places for all of them."""
 PACK = {"i1": "<?", "i8": "<b", "u8": "<B", "i16": "<h", "u16": "<H", "i32": "<i", "u32": "<I", "i64": "<q"}
 PACK |= {"u64": "<Q", "fp32": "<f", "fp64": "<d"}
 
 
 class CannotReplay(Exception):
     """The pass does something that a recording does not hold; the text says what."""
+
+
+def _full_name(func: Any) -> str:
+    return str(func._schema.name) + (f".{func._overloadname}" if func._overloadname not in ("", "default") else "")
 
 
 class Taper(TorchDispatchMode):  # type: ignore[misc]
@@ -153,12 +159,12 @@ class Taper(TorchDispatchMode):  # type: ignore[misc]
             for tensor in results:
                 self._region_of(tensor)
             return
-        if len(results) != 1:
+        if len(results) != 1 and _full_name(func) not in SEVERAL:
             raise CannotReplay(f"{name} returns {len(results)} tensors")
         if name in COPIES and not self._is_here(args[0]):
             self._hand_over(results[0])
             return
-        self._steps.append(self._operation(func, name, args, kwargs, results[0]))
+        self._steps.append(self._operation(func, name, args, kwargs, results))
 
     def _is_here(self, value: Any) -> bool:
         return isinstance(value, torch.Tensor) and value.device.type == self._device
@@ -177,8 +183,8 @@ class Taper(TorchDispatchMode):  # type: ignore[misc]
         into = Item("view", view=self.view(made))
         self.constants.append(Operation("aten::fill_.Scalar", (into, self._item(made.item()))))
 
-    def _operation(self, func: Any, name: str, args: Any, kwargs: Any, result: torch.Tensor) -> Operation:
-        into = Item("view", view=self.view(result))
+    def _operation(self, func: Any, name: str, args: Any, kwargs: Any, results: list[torch.Tensor]) -> Operation:
+        into, *others = (Item("view", view=self.view(result)) for result in results)
         if name in ("aten::zeros", "aten::zeros_like", "aten::new_zeros"):
             return Operation("aten::zero_", (into,))
         if name in ("aten::ones", "aten::ones_like", "aten::new_ones"):
@@ -188,12 +194,14 @@ class Taper(TorchDispatchMode):  # type: ignore[misc]
             return Operation("aten::fill_.Scalar", (into, self._item(value)))
         if name in COPIES:
             return Operation("aten::copy_", (into, self._item(args[0])))
-        full = name + (f".{func._overloadname}" if func._overloadname not in ("", "default") else "")
+        full = _full_name(func)
         if full == "aten::fill_.Tensor" and not self._is_here(args[1]):  # x[:, -1] = 0: the host's number as a tensor
             full = "aten::fill_.Scalar"
         if full not in LIBRARY:
             raise CannotReplay(f"torch's own {full.removeprefix('aten::')}")
         arguments = tuple(self._item(value) for value in self._spelled_out(func, args, kwargs))
+        if full in SEVERAL:
+            return Operation(full, (*arguments, into, *others))
         return Operation(full, arguments, None if func._schema.is_mutable else into.view)
 
     def _spelled_out(self, func: Any, args: Any, kwargs: Any) -> list[Any]:
@@ -221,8 +229,8 @@ class Taper(TorchDispatchMode):  # type: ignore[misc]
             return Item("float", number=value)
         if isinstance(value, torch.dtype):
             return Item("dtype", text=NAMES.get(value, "?"))
-        if isinstance(value, (list, tuple)) and all(type(n) is int for n in value):
-            return Item("ints", numbers=tuple(value))
+        if isinstance(value, (list, tuple)) and all(isinstance(n, int) for n in value):
+            return Item("ints", numbers=tuple(map(int, value)))
         raise CannotReplay(f"an operation with an argument of type {type(value).__name__}")
 
     # -- launches ---------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ from bot.model.facts import (
     VariantJudged,
     VariantMeasured,
 )
-from bot.model.measurement import Fault
+from bot.model.measurement import Fault, Measurement, Suite
 from bot.model.policy import RepoPolicy
 from bot.model.reasons import ReasonCode
 from bot.model.site import KernelSite
@@ -103,6 +103,10 @@ class Workshop:
     """Whether the runner told this job to stop."""
     told: Callable[[Campaign, Fact], None] = _log
     """Who hears of each fact once it is written down; the campaign holds it already."""
+
+
+Subject = tuple[KernelSite, Suite, tuple[SourceFile, ...]]
+"""A kernel, its cases and its files as they are."""
 
 
 class Preflight(Exception):
@@ -172,10 +176,9 @@ class Shift:
         text = DirectoryTree(shop.trusted).read(CONFIG) if shop.trusted else shop.repo.read("HEAD", CONFIG)
         return read_config(text, of=TRUSTED)
 
-    def profile(self, effect: ProfileKernel) -> Fact:
-        assert self.campaign.command is not None and self.campaign.pull is not None
-        kernel, tree = self.campaign.command.kernel, DirectoryTree(self._tree())
-        config = self._config()
+    def _subject(self, kernel: str, config: RepoConfig) -> Subject:
+        """What is to be profiled, or why it cannot be."""
+        tree = DirectoryTree(self._tree())
         target = open_target(tree, config)
         if refused := target.refused(kernel):
             raise Preflight(ReasonCode.PREFLIGHT_FAILED, f"{refused}; {refused.hint}")
@@ -188,27 +191,38 @@ class Shift:
         unjudged = oracle.unjudged(self.campaign, site, self._shop.repo)
         if unjudged:
             raise Preflight(ReasonCode.PREFLIGHT_FAILED, f"{kernel} cannot be judged here: {unjudged}")
-        sources = tuple(SourceFile(path=path, text=_text(tree.read(path)) or "") for path in site.files)
-        arch = self._arch()
-        self._bench = self._shop.open_bench(
-            self._tree(), site, suite, arch, self._shop.python, self._shop.scratch / "bench"
-        )
+        return site, suite, tuple(SourceFile(path=path, text=_text(tree.read(path)) or "") for path in site.files)
+
+    def _looked_at(self, bench: Bench, subject: Subject, arch: str, differing: tuple[str, ...]) -> Profile | Fault:
+        """With a GPU profilers watch, and the bytes are counted beside it."""
+        site, suite, sources = subject
+        shop, watched = self._shop, self._shop.gpu is not None
+        beside = partial(open_static_bench, self._tree(), site, suite, arch, shop.python, shop.scratch / "count")
+
+        def can_be_judged(baseline: Measurement) -> None:
+            if why := no_yardstick(baseline.checks):  # known before a minute goes into profilers
+                what = f"the untouched {site.kernel} cannot be held against itself: {why}"
+                raise Preflight(ReasonCode.PREFLIGHT_FAILED, what)
+
+        count = partial(counted, beside, sources) if watched else None
+        return profiled(bench, *subject, differing, watch=watched, count=count, baseline_read=can_be_judged)
+
+    def profile(self, effect: ProfileKernel) -> Fact:
+        assert self.campaign.command is not None and self.campaign.pull is not None
+        kernel, config = self.campaign.command.kernel, self._config()
+        subject = self._subject(kernel, config)
+        site, suite, _ = subject
+        arch, shop = self._arch(), self._shop
+        self._bench = bench = shop.open_bench(self._tree(), site, suite, arch, shop.python, shop.scratch / "bench")
         if weak := self._weak_fence(config.policy):
             raise Preflight(ReasonCode.PREFLIGHT_FAILED, f"{kernel} cannot be measured here: {weak}")
-        differing = oracle.differing(self.campaign.pull, site, self._shop.repo)
-        timed_here = self._shop.gpu is not None
-        beside = partial(
-            open_static_bench, self._tree(), site, suite, arch, self._shop.python, self._shop.scratch / "count"
-        )
-        count = partial(counted, beside, sources) if timed_here else None
-        profile = profiled(self._bench, site, suite, sources, differing, watch=timed_here, count=count)
+        differing = oracle.differing(self.campaign.pull, site, shop.repo)
+        profile = self._looked_at(bench, subject, arch, differing)
         if isinstance(profile, Fault):
             raise Preflight(
                 ReasonCode.PREFLIGHT_FAILED,
                 f"the untouched {kernel} does not run here: {profile.kind}: {profile.detail}",
             )
-        if why := no_yardstick(profile.baseline.checks):
-            raise Preflight(ReasonCode.PREFLIGHT_FAILED, f"the untouched {kernel} cannot be held against itself: {why}")
         return Profiled(order=effect.order, profile=profile)
 
     def race(self, effect: RaceNumbers) -> Fact:

@@ -141,13 +141,16 @@ def profiled(
     survey: bool = True,
     watch: bool = False,
     count: Callable[[], Counted | None] | None = None,
+    baseline_read: Callable[[Measurement], None] = lambda _: None,
 ) -> Profile | Fault:
     """A fault where the untouched kernel does not run. `survey`: whether other launch numbers are compiled too;
     `watch`: whether rivals are played and profilers asked, where there is a GPU. `count`: counts the bytes beside,
-    where this bench cannot; it is called when nothing is timed any more."""
+    where this bench cannot; it is called when nothing is timed any more. `baseline_read` hears of the
+    untouched kernel as soon as it was measured, and may end it there."""
     baseline = bench.measure(sources, passports=True)
     if baseline.fault is not None:
         return baseline.fault
+    baseline_read(baseline)
     launches = tuple(launch for case in baseline.cases for launch in case.launches)
     rivals = bench.rivals() if watch and isinstance(bench, Plays) else ()
     quiet = Event()

@@ -7,14 +7,16 @@ from typing import get_args
 import pytest
 import torch
 
-from bot.worker.contract import TensorSpec
+from bot.worker import gpu_inputs
+from bot.worker.contract import Argument, Call, TensorSpec, offsets
 from bot.worker.contract.calls import Layout
+from bot.worker.fences import Fences
 from bot.worker.gpu_inputs import _strides
-from bot.worker.passes import _laid_out
+from bot.worker.passes import _laid_out, materials
 
 
 @pytest.mark.parametrize("layout", get_args(Layout))
-@pytest.mark.parametrize("shape", [(4, 6), (2, 3, 5)])
+@pytest.mark.parametrize("shape", [(4, 6), (2, 3, 5), (2, 3, 4, 5)])
 def test_strides_are_those_of_the_interpreter(layout: Layout, shape: tuple[int, ...]) -> None:
     laid = _laid_out(torch.zeros(shape), layout)
     assert _strides(TensorSpec("x", "float32", shape, layout=layout)) == laid.stride()
@@ -22,3 +24,22 @@ def test_strides_are_those_of_the_interpreter(layout: Layout, shape: tuple[int, 
 
 def test_the_gradient_of_a_loss_has_no_dimensions() -> None:
     assert _strides(TensorSpec("dloss", "float32", ())) == ()
+
+
+@pytest.mark.parametrize("layout", get_args(Layout))
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_an_op_is_handed_the_same_as_in_the_interpreter(
+    layout: Layout, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_inputs, "DEVICE", "cpu")
+    x = TensorSpec("x", dtype, (2, 3, 4, 5), grad=True, layout=layout)  # type: ignore[arg-type]
+    grad = TensorSpec("dy", "float32", (2, 3), layout=layout)
+    call = Call("0", "c", "full", (Argument("x", x), Argument("eps", value=0.5)), (grad,), blob="0.in", turns=1)
+    _, size = offsets(call.tensors)
+    blob = bytes(n % 61 for n in range(size))  # no pattern of these is a NaN, which would equal nothing
+    mine, theirs = gpu_inputs.from_blob(call, blob, Fences()), materials(call, "cpu", blob)
+    assert mine.arguments[1] == theirs.arguments[1] == 0.5
+    for one, other in ((mine.tensors[n], theirs.tensors[n]) for n in ("x", "dy")):
+        assert torch.equal(one, other)
+        assert (one.stride(), one.dtype, one.requires_grad) == (other.stride(), other.dtype, other.requires_grad)
+    assert mine.grads[0] is mine.tensors["dy"]

@@ -43,6 +43,38 @@ def test_a_number_of_the_host_fills_a_slice() -> None:
     assert steps(taper) == ["aten::fill_.Scalar"] and taper.operations[0].arguments[1].number == 2.5
 
 
+def test_what_the_host_counts_by_itself_is_no_step() -> None:
+    x = torch.empty(2, 3, 4, device="meta")
+    with Taper({"x": x}, HERE, device="meta") as taper:
+        assert x.view(int(torch.prod(torch.tensor(x.shape[:2]))), 4).shape == (6, 4)
+    assert (steps(taper), taper.constants, taper.waits) == ([], [], 0)
+
+
+def test_what_returns_two_tensors_has_them_behind_its_arguments() -> None:
+    (step,) = taped(lambda x: x.sort(dim=-1, descending=True)).operations
+    assert (step.op, step.result) == ("aten::sort", None)
+    assert [item.kind for item in step.arguments] == ["view", "int", "bool", "view", "view"]
+    assert [item.view.dtype for item in step.arguments[3:] if item.view is not None] == ["float32", "int64"]
+
+
+def test_what_is_asked_of_each_gradient_is_a_row_of_yes_and_no() -> None:
+    filters = torch.ones(1, 1, 1, 2)
+    wanted = taped(lambda x: torch.nn.grad.conv2d_weight(x[None, None], filters.shape, x[None, None, :, 1:]))
+    (step,) = (one for one in wanted.operations if one.op == "aten::convolution_backward")
+    assert step.arguments[-1].numbers == (0, 1, 0)
+    assert step.result is not None
+    assert step.result.shape == (1, 1, 1, 2)
+
+
+def test_of_several_gradients_of_a_convolution_none_can_be_told_a_place() -> None:
+    def work(x: torch.Tensor) -> object:
+        images, filters = x[None, None], torch.ones(1, 1, 1, 2)
+        given = (images[..., 1:], images, filters, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+        return torch.ops.aten.convolution_backward(*given, [True, True, False])
+
+    assert "aten::convolution_backward returns 2 tensors" in taped(work).why_not
+
+
 def test_what_allocates_or_only_looks_is_no_step() -> None:
     assert steps(taped(lambda x: torch.empty_like(x).view(3, 2).t())) == []
 
@@ -78,7 +110,7 @@ def test_a_number_that_the_host_writes_down_is_there_before_the_pass() -> None:
     [
         (lambda x: x.nonzero(), "how large a result is"),
         (lambda x: x * torch.tensor([1.0, 2.0, 3.0]), "hands over a tensor of 3 elements"),
-        (lambda x: x.sort(), "returns 2 tensors"),
+        (lambda x: x.topk(2), "returns 2 tensors"),
         (lambda x: x.cos(), "torch's own cos"),
     ],
 )

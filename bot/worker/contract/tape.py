@@ -63,6 +63,14 @@ LIBRARY = {
     "aten::equal",
     "aten::mm",
     "aten::mm.out",
+    "aten::addmm",
+    "aten::addmm_",
+    "aten::addmm.out",
+    "aten::_softmax",
+    "aten::_log_softmax",
+    "aten::sort",
+    "aten::convolution",
+    "aten::convolution_backward",
     "aten::sigmoid",
     "aten::rsub.Scalar",
 }
@@ -138,7 +146,8 @@ class Item:
 
 @dataclasses.dataclass(frozen=True)
 class Operation:
-    """An operation of torch that launches kernels of its own; `result` is where what it returns belongs."""
+    """An operation of torch that launches kernels of its own; `result` is where what it returns belongs. One that
+    returns several tensors has them behind its arguments, as if it had been handed their places."""
 
     op: str
     arguments: tuple[Item, ...]
