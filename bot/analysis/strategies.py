@@ -15,26 +15,26 @@ LATE = ("partial_sums", "scale_at_store", "scale_in_kernel", "base_two", "cache_
 STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     Bottleneck.MEMORY: (
         *("launch_parameters", "drop_zero_fill", "tile_rows", "walk_rows", "pipeline_rows", "block_rows"),
-        *("divide_by_constants", *LATE, "more_programs", "block_size"),
+        *("divide_by_constants", *LATE, "more_programs"),
     ),
     Bottleneck.RESOURCE: (
         *("launch_parameters", "walk_rows", "tile_rows", "pipeline_rows", "block_rows", "divide_by_constants"),
-        *("more_programs", "drop_zero_fill", "block_size", *LATE),
+        *("more_programs", "drop_zero_fill", *LATE),
     ),
     Bottleneck.LATENCY: (
         *("launch_parameters", "pipeline_rows", "block_rows", "more_programs", "tile_rows", "walk_rows"),
-        *("divide_by_constants", "drop_zero_fill", "block_size", *LATE),
+        *("divide_by_constants", "drop_zero_fill", *LATE),
     ),
     Bottleneck.HOST: (
         *("launch_parameters", "drop_zero_fill", "scale_at_store", "scale_in_kernel", "partial_sums"),
-        *("pipeline_rows", "block_rows", "more_programs", "tile_rows", "walk_rows", "block_size"),
+        *("pipeline_rows", "block_rows", "more_programs", "tile_rows", "walk_rows"),
         *("divide_by_constants", "base_two", "cache_hints"),
     ),
     **dict.fromkeys(
         (Bottleneck.COMPUTE, Bottleneck.BALANCED, Bottleneck.LAUNCH),
         (
             *("launch_parameters", "pipeline_rows", "block_rows", "more_programs", "drop_zero_fill", "tile_rows"),
-            *("walk_rows", "divide_by_constants", "block_size", *LATE),
+            *("walk_rows", "divide_by_constants", *LATE),
         ),
     ),
 }
@@ -57,7 +57,6 @@ class Aim:
 
 AIMS: dict[str, Aim] = {
     "launch_parameters": Aim(("P0",), UNHIDDEN, "warps and blocks decide what runs side by side and what spills"),
-    "block_size": Aim(("P0", "M6"), UNHIDDEN, "a smaller block leaves fewer elements to a thread"),
     "divide_by_constants": Aim(
         ("C2", "C4"), UNHIDDEN, "a division by a number of the launch costs each element a load and an address"
     ),

@@ -71,9 +71,10 @@ def without_casts(node: cst.BaseExpression) -> cst.BaseExpression:
     return node
 
 
-def _sum(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+def parts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What a sum adds up; anything else is its own only part."""
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
-        return [*_sum(node.left), *_sum(node.right)]
+        return [*parts(node.left), *parts(node.right)]
     return [node]
 
 
@@ -82,7 +83,7 @@ def _factors(node: cst.BaseExpression, names: Names) -> list[str]:
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply):
         return [*_factors(node.left, names), *_factors(node.right, names)]
     made = names.made.get(node.value) if isinstance(node, cst.Name) else None
-    if made is not None and len(_sum(without_casts(made))) == 1:
+    if made is not None and len(parts(without_casts(made))) == 1:
         return _factors(made, names)
     return [source.code(node)]
 
@@ -90,7 +91,7 @@ def _factors(node: cst.BaseExpression, names: Names) -> list[str]:
 def terms(node: cst.BaseExpression, names: Names, depth: int = 0) -> list[Product]:
     """The terms of an address; a name that stands for something else is written out, also a pointer that was moved."""
     found: list[Product] = []
-    for part in _sum(without_casts(node)):
+    for part in parts(without_casts(node)):
         part = without_casts(part)
         name = part.value if isinstance(part, cst.Name) else ""
         if name in names.made and depth < MOST_SUBSTITUTIONS:

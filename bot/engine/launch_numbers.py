@@ -1,6 +1,7 @@
 """Writes launch numbers into the source, where a maintainer would have put them.
 
-A variable that only this launch reads gets its new value where it is made; otherwise the argument itself is changed.
+A variable that only this launch reads gets its new value where it is made; otherwise the argument itself is changed, or
+the dictionary that holds it.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from functools import lru_cache
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import kernels, source
-from bot.engine.finding import findall
-from bot.engine.source import LaunchSite, NotUnderstood
+from bot.engine import kernels, passed_on, source
+from bot.engine.finding import findall, nodes
+from bot.engine.passed_on import Place
+from bot.engine.source import STAGES, WARPS, LaunchSite, NotUnderstood
 
-WARPS, STAGES = "num_warps", "num_stages"
 USUAL_WARPS = "4"
 """What Triton takes where a launch says nothing."""
 MOST_WARPS = 32
@@ -52,7 +53,10 @@ def _set_variable(site: LaunchSite, name: str, text: str, why: str) -> cst.Funct
     if at is None:
         return None
     body = list(source.statements(site.function))
-    if source.is_plain(body[at], name):
+    plain = source.is_plain(body[at], name)
+    if not _is_known(site, source.expression(text), at if plain else at + 1):
+        return None
+    if plain:
         line = cst.ensure_type(body[at], cst.SimpleStatementLine)
         made = cst.ensure_type(line.body[0], cst.Assign).with_changes(value=source.expression(text))
         body[at] = line.with_changes(body=[made], leading_lines=source.commented(line.leading_lines, why))
@@ -62,22 +66,52 @@ def _set_variable(site: LaunchSite, name: str, text: str, why: str) -> cst.Funct
 
 
 def _set_argument(site: LaunchSite, name: str, text: str, why: str) -> cst.FunctionDef:
-    line = source.line_of(site)
-    call = source.with_argument(site.call, name, source.expression(text))
+    line, value = source.line_of(site), source.expression(text)
+    with_it = source.with_new_argument if site.argument(name) is None else source.with_argument
+    call = with_it(site.call, name, value)
     changed = cst.ensure_type(line.deep_replace(site.call, call), cst.SimpleStatementLine)
     lines = source.commented(line.leading_lines, why)
     new = site.function.deep_replace(line, changed.with_changes(leading_lines=lines))
     return cst.ensure_type(new, cst.FunctionDef)
 
 
+def _set_passed_on(site: LaunchSite, name: str, text: str, why: str, held: Place) -> cst.FunctionDef:
+    """A number in the dictionary that the launch gets. What it is made of has to be there when the dictionary is."""
+    value = source.expression(text)
+    if not _is_known(site, value, _position(site, held)):
+        raise NotUnderstood("what the number is made of is not known where the dictionary is")
+    line = held.with_value(name, value)
+    lines = source.commented(line.leading_lines, why)
+    new = site.function.deep_replace(held.line, line.with_changes(leading_lines=lines))
+    return cst.ensure_type(new, cst.FunctionDef)
+
+
+def _position(site: LaunchSite, held: Place) -> int:
+    """Index in the function's body of the statement with the dictionary's number."""
+    body = source.statements(site.function)
+    return next(at for at, line in enumerate(body) if any(one is held.line for one in nodes(line)))
+
+
+def _is_known(site: LaunchSite, value: cst.BaseExpression, at: int) -> bool:
+    """Whether all that an expression reads has the values that the launch sees, from a place in the function on."""
+    targets = [name for target in findall(site.function, m.AssignTarget()) for name in findall(target, m.Name())]
+    bound = {source.code(name) for name in targets}
+    made = [source.last_binding(site, name) for name in {source.code(n) for n in findall(value, m.Name())} & bound]
+    return all(last is not None and last < at for last in made)
+
+
 def _number(site: LaunchSite, name: str, text: str, why: str) -> cst.FunctionDef:
     """num_warps or num_stages of one launch."""
-    given = site.argument(name)
+    held = passed_on.place(site, name)
+    given = held.value if held is not None else site.argument(name)
     once = len(findall(site.function, m.Call(func=m.Subscript(value=m.Name(site.kernel))))) == 1
     if once and isinstance(given, cst.Name) and source.loads(site.function, given.value) == 1:
-        changed = _set_variable(site, given.value, text, why)
+        known = held is None or _is_known(site, given, _position(site, held))
+        changed = _set_variable(site, given.value, text, why) if known else None
         if changed is not None:
             return changed
+    if held is not None:
+        return _set_passed_on(site, name, text, why, held)
     return _set_argument(site, name, text, why)
 
 
@@ -126,7 +160,9 @@ def _write_one(module: cst.Module, numbers: Numbers, index: int) -> cst.Module:
     for name, template in ((WARPS, numbers.warps), (STAGES, numbers.stages)):
         if template is not None:
             site = _only_site(module, numbers, index)
-            text = template.format(block=_block_text(site, numbers)) if "{block}" in template else template
+            in_call = site.argument(name) is not None or all(arg.star != "**" for arg in site.call.args)
+            block = "" if in_call and "{block}" not in template else _block_text(site, numbers)
+            text = template.format(block=block)
             module, why = source.replaced(module, site.function, _number(site, name, text, why)), ""
     return module
 
@@ -149,7 +185,7 @@ def write(text: str, numbers: Numbers) -> str:
 def with_other_warps(text: str, kernel: str, *, more: bool, why: str) -> str:
     """The source with twice or half as many warps at every launch of a kernel.
 
-    Raises NotUnderstood where the number does not stand in the launch itself: a list of configurations, a `**`.
+    Raises NotUnderstood where nobody can tell where the number stands: a list of configurations, a `**` of others.
     """
     module = source.parse(text)
     definition = source.kernel_named(module, kernel)
@@ -157,11 +193,14 @@ def with_other_warps(text: str, kernel: str, *, more: bool, why: str) -> str:
         raise NotUnderstood(f"{kernel} chooses its warps by itself")
     for index in range(len(source.sites(module, kernel))):
         site = source.sites(module, kernel)[index]
-        given = site.argument(WARPS)
-        if given is None and any(argument.star == "**" for argument in site.call.args):
-            raise NotUnderstood(f"how many warps {kernel} gets may be said in a dictionary")
-        now = source.code(given) if given is not None else USUAL_WARPS
-        module = source.replaced(module, site.function, _set_argument(site, WARPS, _scaled(now, more=more), why))
+        held = passed_on.place(site, WARPS)
+        given = held.value if held is not None else site.argument(WARPS)
+        now = _scaled(source.code(given) if given is not None else USUAL_WARPS, more=more)
+        if held is not None:
+            changed = _set_passed_on(site, WARPS, now, why, held)
+        else:
+            changed = _set_argument(site, WARPS, now, why)
+        module = source.replaced(module, site.function, changed)
     return str(module.code)
 
 

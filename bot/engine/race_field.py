@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from bot.engine import settings_table
+from bot.engine import settings_table, steps
 from bot.engine.settings_table import Config, Row, Rule
 from bot.engine.source import NotUnderstood
 from bot.engine.space import (
@@ -84,7 +84,7 @@ def numbers_of(kernel: str, launches: Sequence[tuple[str, Launch]], text: str) -
     now = _configs(launches)
     blocks = [block for block, _ in now]
     seen, found = {tuple(now)}, []
-    for numbers in _imaginable(kernel, name, blocks, walks=settings_table.steps_by_block(text, kernel, name)):
+    for numbers in _imaginable(kernel, name, blocks, walks=steps.by_block(text, kernel, name)):
         rule = rule_of(numbers)
         given = tuple(rule.config(block) for block in blocks)
         if given not in seen and all(block <= MOST_PER_THREAD * THREADS_PER_WARP * warps for block, warps in given):

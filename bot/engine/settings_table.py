@@ -5,7 +5,6 @@ A rule is preferred over another when it is simpler and no case is more than 2 %
 
 from __future__ import annotations
 
-import ast
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -228,16 +227,6 @@ def tables(baseline: Measurement, suite: Suite, surveys: Sequence[Survey]) -> di
         if complete and len(complete) == len(rows):
             found[kernel] = (name, complete)
     return found
-
-
-def steps_by_block(text: str, kernel: str, name: str) -> bool:
-    """Whether the kernel walks over its row in steps of the block, so that a smaller block still sees all of it."""
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef) and node.name == kernel:
-            loops = [inner for inner in ast.walk(node) if isinstance(inner, ast.For)]
-            read = [found for loop in loops for found in ast.walk(loop.iter) if isinstance(found, ast.Name)]
-            return any(found.id == name for found in read)
-    return False
 
 
 def estimated(choice: Choice, arch: str) -> str:

@@ -14,6 +14,8 @@ from bot.engine.finding import findall
 
 ESTIMATED, MEASURED = "(estimated for ", "(measured on "
 """Part of every comment beside a rule: a later rule for the same launch takes its place."""
+NUMBERS = WARPS, STAGES = "num_warps", "num_stages"
+"""What every launch may say beside the arguments of its kernel."""
 
 
 class NotUnderstood(Exception):
@@ -225,7 +227,7 @@ def replaced(module: cst.Module, old: cst.CSTNode, new: cst.CSTNode) -> cst.Modu
     return cst.ensure_type(changed, cst.Module)
 
 
-def _with_new_argument(call: cst.Call, new: cst.Arg) -> cst.Call:
+def _with_new(call: cst.Call, new: cst.Arg) -> cst.Call:
     """Last of the named arguments, in a line of its own where the others have theirs."""
     args = list(call.args)
     at = len(args)
@@ -242,14 +244,24 @@ def _with_new_argument(call: cst.Call, new: cst.Arg) -> cst.Call:
 
 
 def with_argument(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:
-    """The call with a named argument set, or added where it was not given."""
+    """The call with a named argument set, or added where it was not given.
+
+    Raises NotUnderstood for a launch number that a dictionary may hold already: said twice, it is an error.
+    """
     for argument in call.args:
         if argument.keyword is not None and argument.keyword.value == name:
             return call.with_changes(
                 args=[a.with_changes(value=value) if a is argument else a for a in call.args],
             )
+    if name in NUMBERS and any(argument.star == "**" for argument in call.args):
+        raise NotUnderstood(f"{name} may be said in a dictionary")
+    return with_new_argument(call, name, value)
+
+
+def with_new_argument(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:
+    """The call with a named argument that it does not have."""
     tight = cst.AssignEqual(whitespace_before=cst.SimpleWhitespace(""), whitespace_after=cst.SimpleWhitespace(""))
-    return _with_new_argument(call, cst.Arg(keyword=cst.Name(name), value=value, equal=tight))
+    return _with_new(call, cst.Arg(keyword=cst.Name(name), value=value, equal=tight))
 
 
 def line_of(site: LaunchSite) -> cst.SimpleStatementLine:

@@ -11,18 +11,16 @@ from functools import lru_cache
 
 from bot.campaign.lineage import NUMBERS_TECHNIQUE
 from bot.engine import settings_table
-from bot.engine.settings_table import Choice
-from bot.engine.transforms import PER_KERNEL, TRANSFORMS
+from bot.engine.transforms import PER_KERNEL, TRANSFORMS, more_programs
 from bot.engine.transforms.rewrite import Rewrite
 from bot.model.variant import Hypothesis, Proposal, SourceFile, sources_digest
-from bot.proposers import raced, rules, warps
+from bot.proposers import raced, room, rules, warps
 from bot.proposers.brief import Brief
 from bot.proposers.forecast import UNSEEN, Change, Forecast, as_it_was, forecast, in_tiles, twice_the_programs, walked
 from bot.proposers.rules import Tables
 
 NAME = "engine"
 SWEEP = NUMBERS_TECHNIQUE
-BLOCK = "block_size"
 AGAIN = {"more_programs": 2}
 """Rewrites that can be carried further once they were accepted, and how often they are tried in all."""
 FORECASTS: dict[str, Change] = {
@@ -48,7 +46,6 @@ ON_A_GPU = ("base_two",)
 """Rewrites that take instructions away and nothing else. Whether anybody waits for those, the model cannot tell."""
 LAST = ("cache_hints",)
 """Finishing touches: tried on a kernel whose work and warps are settled."""
-RISK = " Today a program takes its row at once; whether it still sees all of it, the checks will tell."
 HOPELESS = 0.95
 """A rewrite that the model sees this far behind is left alone."""
 
@@ -74,8 +71,11 @@ def _rewrite(brief: Brief, name: str) -> tuple[float, Proposal] | None:
     if not _may_repeat(brief, name) or (name in ON_A_GPU and not brief.is_measured):
         return None
     for file in brief.sources:
-        rewrite = _rewritten(name, file.text)
-        found = _hypothesis(brief, name, name, file, rewrite) if rewrite is not None else None
+        rewrite, change = _rewritten(name, file.text), FORECASTS[name]
+        if name == "more_programs" and rewrite is not None and (widest := room.widest(brief, rewrite.kernels)):
+            narrower = more_programs.rewrite(file.text, up_to=widest)
+            rewrite, change = (narrower, room.up_to(widest, change)) if narrower is not None else (rewrite, change)
+        found = _hypothesis(brief, name, name, file, rewrite, change) if rewrite is not None else None
         if found is not None:
             return found
     return None
@@ -91,15 +91,16 @@ def _alone(brief: Brief, name: str) -> Iterator[tuple[float, Proposal]]:
         for kernel in whole.kernels if whole is not None and len(whole.kernels) > 1 else ():
             technique = f"{name}:{kernel}"
             rewrite = _rewritten(name, file.text, kernel) if not brief.rounds_with(technique) else None
-            found = _hypothesis(brief, name, technique, file, rewrite) if rewrite is not None else None
+            change = FORECASTS[name]
+            found = _hypothesis(brief, name, technique, file, rewrite, change) if rewrite is not None else None
             if found is not None:
                 yield found
 
 
 def _hypothesis(
-    brief: Brief, name: str, technique: str, file: SourceFile, rewrite: Rewrite
+    brief: Brief, name: str, technique: str, file: SourceFile, rewrite: Rewrite, change: Change
 ) -> tuple[float, Proposal] | None:
-    expects = forecast(brief, rewrite.kernels, FORECASTS[name], least_traffic=name in SPARING)
+    expects = forecast(brief, rewrite.kernels, change, least_traffic=name in SPARING)
     if name in FOR_SOME and expects is not None and expects.gain == 1:
         return None
     hypothesis = Hypothesis(
@@ -121,41 +122,16 @@ def _expected(expects: Forecast | None, seen: str) -> str:
     return expects.says()
 
 
-def _smaller_block(brief: Brief, tables: Tables) -> tuple[float, Proposal] | None:
-    """A smaller block for a kernel that takes its row at once. Whether it still sees all of it, the judge finds out."""
-    if not _may_repeat(brief, BLOCK):
-        return None
-    best: Choice | None = None
-    for kernel, (name, rows) in tables.items():
-        file = brief.file_of(kernel)
-        if file is None or not brief.untouched(kernel) or settings_table.steps_by_block(file.text, kernel, name):
-            continue
-        choice = settings_table.choose(rows, kernel, name, blocks=True)
-        known = settings_table.choose(rows, kernel, name, blocks=False)
-        beyond = choice.gain / (known.gain if known else 1.0) if choice else 0.0
-        if choice is not None and beyond >= settings_table.WORTH_IT and (best is None or choice.gain > best.gain):
-            best = choice
-    if best is None:
-        return None
-    title = f"A smaller block for {best.rule.kernel}"
-    made = rules.proposal(brief, (best,), BLOCK, title, rules.MODEL, NAME, RISK)
-    return (best.gain, made) if made is not None else None
-
-
-def _ideas(brief: Brief, tables: Tables) -> list[Proposal]:
+def _ideas(brief: Brief) -> list[Proposal]:
     """Rewrites by what the model expects of them. Equal ones come in the order of the diagnosis: first what changes how
     a kernel works, then its warps, then finishing touches."""
 
-    def make(name: str) -> tuple[float, Proposal] | None:
-        return _smaller_block(brief, tables) if name == BLOCK else _rewrite(brief, name)
-
-    names = (*TRANSFORMS, BLOCK)
-    known = [name for name in brief.diagnosis.strategies if name in names]
-    order = tuple(dict.fromkeys((*known, *names)))
-    made = [found for name in order if name not in LAST and (found := make(name)) is not None]
+    known = [name for name in brief.diagnosis.strategies if name in TRANSFORMS]
+    order = tuple(dict.fromkeys((*known, *TRANSFORMS)))
+    made = [found for name in order if name not in LAST and (found := _rewrite(brief, name)) is not None]
     made += [found for name in order for found in _alone(brief, name)]
     made += [(1.0, proposal) for proposal in warps.ideas(brief, NAME)]
-    made += [found for name in LAST if (found := make(name)) is not None]
+    made += [found for name in LAST if (found := _rewrite(brief, name)) is not None]
     hopeful = [(gain, proposal) for gain, proposal in made if gain >= HOPELESS]
     return [proposal for _, proposal in sorted(hopeful, key=lambda pair: -pair[0])]
 
@@ -163,7 +139,7 @@ def _ideas(brief: Brief, tables: Tables) -> list[Proposal]:
 def _in_order(brief: Brief, tables: Tables) -> Iterator[Proposal | None]:
     """Rewrites are made only where the launch numbers have nothing new to say: making them all takes seconds."""
     yield from raced.ideas(brief, NAME) if brief.race is not None else _sweeps(brief, tables)
-    yield from _ideas(brief, tables)
+    yield from _ideas(brief)
 
 
 def propose(brief: Brief) -> Proposal | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from bot.engine import settings_table
+from bot.engine import settings_table, steps
 from bot.engine.settings_table import Choice, Row
 from bot.engine.source import NotUnderstood
 from bot.model.variant import Hypothesis, Proposal, SourceFile
@@ -35,7 +35,7 @@ def chosen(brief: Brief, tables: Tables) -> tuple[Choice, ...]:
     for kernel, (name, rows) in tables.items():
         file = brief.file_of(kernel)
         if file is not None:
-            blocks = settings_table.steps_by_block(file.text, kernel, name)
+            blocks = steps.by_block(file.text, kernel, name)
             choice = settings_table.choose(rows, kernel, name, blocks=blocks)
             found += [choice] if choice is not None else []
     return tuple(sorted(found, key=lambda choice: -choice.gain))
@@ -61,8 +61,8 @@ def _gain(choice: Choice) -> str:
     return f"{kernel} {choice.gain:.2f}x over its cases, {best}"
 
 
-def proposal(
-    brief: Brief, choices: tuple[Choice, ...], technique: str, title: str, of: Origin, by: str, risk: str = ""
+def _proposal(
+    brief: Brief, choices: tuple[Choice, ...], technique: str, title: str, of: Origin, by: str
 ) -> Proposal | None:
     files, done = _write(brief, choices, of)
     if not done:
@@ -70,7 +70,7 @@ def proposal(
     rules = "; ".join(f"{choice.rule.kernel} with {choice.rule.says}" for choice in done)
     hypothesis = Hypothesis(
         title=title,
-        why=f"Of {of.tried}, the smallest rule near the best of each case is {rules}.{risk}",
+        why=f"Of {of.tried}, the smallest rule near the best of each case is {rules}.",
         expected=f"{of.says}: {'; '.join(map(_gain, done))}.",
         technique=technique,
         references=brief.references,
@@ -84,8 +84,8 @@ def proposals(
     """All kernels at once; after a rejection each on its own, so that a good rule is not lost with a bad one."""
     choices, earlier = chosen(brief, tables), brief.rounds_with(technique)
     if choices and not earlier:
-        yield proposal(brief, choices, technique, title, of, by)
+        yield _proposal(brief, choices, technique, title, of, by)
     if earlier and not earlier[0].is_accepted and len(choices) > 1:
         for choice in choices:
             kernel = choice.rule.kernel
-            yield proposal(brief, (choice,), f"{technique}:{kernel}", f"Launch numbers of {kernel} alone", of, by)
+            yield _proposal(brief, (choice,), f"{technique}:{kernel}", f"Launch numbers of {kernel} alone", of, by)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +14,13 @@ from tests.engine.library import changes, op, sample
 
 WHY = "16 elements a thread (estimated for sm_90)."
 PER_THREAD = "min(max({block} // 512, 1), 32)"
+BRANCHES = """
+num_warps = 4
+if n_cols > 8:
+    BLOCK_SIZE = 16
+else:
+    BLOCK_SIZE = 8
+"""
 
 
 def rewritten(body: str, **numbers: str) -> tuple[list[str], list[str]]:
@@ -54,6 +63,18 @@ _k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=num_warps)
     assert gone == ["    num_warps = 4"]
 
 
+def test_a_number_that_is_made_before_its_block_is_changed_in_the_launch() -> None:
+    body = """
+num_warps = 4
+BLOCK_SIZE = triton.next_power_of_2(n_cols)
+_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=num_warps)
+"""
+    _, new = rewritten(body, warps=PER_THREAD)
+    assert new[-1].endswith("num_warps=min(max(BLOCK_SIZE // 512, 1), 32))")
+    gone, _ = rewritten(body, warps="8")
+    assert gone == ["    num_warps = 4"]
+
+
 def test_a_literal_in_the_launch_is_changed_in_place() -> None:
     body = "_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=1024, num_warps=4)"
     gone, new = rewritten(body, warps="8")
@@ -75,9 +96,128 @@ _k[(n_rows,)](
 
 
 def test_a_number_is_added_before_what_is_passed_on() -> None:
-    body = "_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=1024, **more)"
+    body = """
+more = {"BLOCK_ROW": 16}
+more["STEP"] = 2
+_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=1024, **more)
+"""
     _, new = rewritten(body, warps="8")
-    assert new[-1] == "    _k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=1024, num_warps=8, **more)"
+    assert new == [f"    # {WHY}", "    _k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=1024, num_warps=8, **more)"]
+
+
+LAYER_NORM = """
+BLOCK_SIZE, num_warps = settings(n_cols)
+grid = (132,)
+kernel_args = {"num_warps": num_warps}
+if x.device.type == "xpu":
+    kernel_args.update({"num_warps": 32, "num_stages": 4})
+    set_large_grf_mode(kernel_args)
+_k[grid](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, **kernel_args)
+"""
+"""How Liger launches the backward of layer_norm."""
+
+
+def test_a_number_that_a_dictionary_holds_is_changed_where_its_variable_is_made() -> None:
+    assert rewritten(LAYER_NORM, warps=PER_THREAD) == (
+        [],
+        [f"    # {WHY}", "    num_warps = min(max(BLOCK_SIZE // 512, 1), 32)"],
+    )
+
+
+def test_a_variable_that_others_read_stays_and_the_dictionary_changes() -> None:
+    body = f"{LAYER_NORM}return num_warps\n"
+    assert rewritten(body, warps=PER_THREAD) == (
+        ['    kernel_args = {"num_warps": num_warps}'],
+        [f"    # {WHY}", '    kernel_args = {"num_warps": min(max(BLOCK_SIZE // 512, 1), 32)}'],
+    )
+
+
+def test_a_number_that_the_dictionary_gets_by_its_key_is_changed_there() -> None:
+    body = LAYER_NORM.replace('{"num_warps": num_warps}', '{"num_warps": 2}\nkernel_args["num_warps"] = 4')
+    assert rewritten(body, warps="8") == (
+        ['    kernel_args["num_warps"] = 4'],
+        [f"    # {WHY}", '    kernel_args["num_warps"] = 8'],
+    )
+
+
+def test_a_number_that_a_branch_alone_may_put_in_is_put_in_from_the_start() -> None:
+    """Said in the call it would be said twice on that branch."""
+    assert rewritten(LAYER_NORM, stages="2") == (
+        ['    kernel_args = {"num_warps": num_warps}'],
+        [f"    # {WHY}", '    kernel_args = {"num_warps": num_warps, "num_stages": 2}'],
+    )
+    _, new = rewritten(LAYER_NORM.replace('{"num_warps": num_warps}', "{}"), warps="8")
+    assert new[-1] == '    kernel_args = {"num_warps": 8}'
+
+
+def test_no_launch_says_a_number_twice_whatever_the_dictionary_holds() -> None:
+    """Run for real: each launch is called with what the source says."""
+    said: list[dict[str, object]] = []
+    for held in ('{"num_warps": num_warps}', "{}", '{"num_stages": 4}', "{**{}}"):
+        for device in ("cuda", "xpu"):
+            for numbers in (
+                Numbers("_k", warps=PER_THREAD, why=WHY),
+                Numbers("_k", warps="8"),
+                Numbers("_k", stages="2"),
+            ):
+                text = write(op(LAYER_NORM.replace('{"num_warps": num_warps}', held)), numbers)
+                said.append(launched_by(text, device))
+    assert {one["BLOCK_SIZE"] for one in said} == {4096}
+    assert {one.get("num_warps") for one in said} == {None, 2, 8, 32}
+    assert {one.get("num_stages") for one in said} == {None, 2, 4}
+
+
+def launched_by(text: str, device: str) -> dict[str, object]:
+    """The named arguments with which `run` launches its kernel."""
+    told: dict[str, object] = {}
+
+    class Kernel:
+        def __getitem__(self, grid: object) -> Callable[..., None]:
+            return lambda *args, **named: told.update(named)
+
+    host = text[text.index("def run(") :]
+    names: dict[str, object] = {
+        "_k": Kernel(),
+        "settings": lambda n_cols: (4096, 2),
+        "set_large_grf_mode": lambda kernel_args: kernel_args.update({"grf_mode": "large"}),
+    }
+    exec(host, names)
+    run = names["run"]
+    assert callable(run)
+    tensor = SimpleNamespace(device=SimpleNamespace(type=device))
+    run(tensor, tensor, 8192, 4096)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("why", "before", "after"),
+    [
+        ("a dictionary of the caller's", 'kernel_args = {"num_warps": num_warps}', "pass"),
+        ("made by somebody else", '{"num_warps": num_warps}', "launch_args(n_cols)"),
+        ("used by another launch", "_k[grid]", "_other[grid](x, **kernel_args)\n_k[grid]"),
+        ("handed back", "**kernel_args)", "**kernel_args)\nreturn kernel_args"),
+        ("another dictionary as well", "**kernel_args)", "**kernel_args, **more)"),
+        ("not a variable", "**kernel_args)", "**launch_args(n_cols))"),
+        (
+            "a block that is not known yet",
+            "kernel_args = {",
+            'kernel_args = {"num_warps": 4}\nBLOCK_SIZE = 2048\nmore = {',
+        ),
+        ("a block that a branch makes", "BLOCK_SIZE, num_warps = settings(n_cols)", BRANCHES),
+    ],
+)
+def test_a_dictionary_that_is_not_understood_keeps_its_numbers(why: str, before: str, after: str) -> None:
+    assert before in LAYER_NORM
+    with pytest.raises(NotUnderstood):
+        write(op(LAYER_NORM.replace(before, after)), Numbers("_k", warps=PER_THREAD))
+
+
+def test_a_block_that_stands_in_the_dictionary_leaves_all_numbers_alone() -> None:
+    """How Liger launches grpo_loss: nobody could write a rule that follows such a block."""
+    body = 'kwargs = {"BLOCK_SIZE": 2048, "num_stages": 4, "num_warps": 1}\n_k[(n_rows,)](x, y, n_cols, **kwargs)'
+    for numbers in (Numbers("_k", warps=PER_THREAD), Numbers("_k", warps="8")):
+        with pytest.raises(NotUnderstood, match="by name"):
+            write(op(body), numbers)
 
 
 def test_a_variable_that_something_else_reads_is_left_alone() -> None:
@@ -216,7 +356,14 @@ def test_warps_are_doubled_or_halved_where_the_launch_says_them(warps: str, turn
     assert launched_with(warps, *turns) == told
 
 
-def test_warps_that_may_stand_in_a_dictionary_are_left_alone() -> None:
+def test_warps_in_a_dictionary_are_doubled_there() -> None:
+    before = op(LAYER_NORM)
+    gone, new = changes(before, with_other_warps(before, "_k", more=True, why="Others."))
+    assert gone == ['    kernel_args = {"num_warps": num_warps}']
+    assert new == ["    # Others.", '    kernel_args = {"num_warps": min(2 * num_warps, 32)}']
+
+
+def test_warps_in_a_dictionary_of_others_are_left_alone() -> None:
     text = op("_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=1024, **more)")
     with pytest.raises(NotUnderstood, match="dictionary"):
         with_other_warps(text, "_k", more=True, why="Others.")

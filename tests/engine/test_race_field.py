@@ -19,6 +19,14 @@ _k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=2)
 """)
 
 
+WALK = """    for start in range(0, n_cols, BLOCK_SIZE):
+        cols = start + tl.arange(0, BLOCK_SIZE)
+        mask = cols < n_cols
+        v = tl.load(x + row * n_cols + cols, mask=mask)
+        tl.store(y + row * n_cols + cols, v * 2, mask=mask)
+"""
+
+
 def files(text: str) -> tuple[SourceFile, ...]:
     return (SourceFile(path="src/k.py", text=text),)
 
@@ -54,12 +62,12 @@ def test_nothing_races_that_changes_nothing_or_stands_there_twice() -> None:
 
 
 def test_a_kernel_that_walks_its_row_by_the_block_may_take_smaller_steps() -> None:
-    walking = ONE.replace(
-        "    tl.store(", "    for start in range(0, n_cols, BLOCK_SIZE):\n        pass\n    tl.store("
-    )
+    walking = ONE[: ONE.index("    cols =")] + WALK + ONE[ONE.index("\n\ndef run") :]
     at = launches(made.launch(block=8192, warps=8))
     assert {one.cap for one in numbers_of("_k", at, walking)} == {None, 4096, 2048, 1024, 512}
     assert {one.cap for one in numbers_of("_k", at, ONE)} == {None}
+    beside = walking.replace("    for start", "    first = tl.load(x + tl.arange(0, BLOCK_SIZE))\n    for start")
+    assert {one.cap for one in numbers_of("_k", at, beside)} == {None}, "the first block is all it would see of it"
 
 
 def test_a_kernel_without_one_block_for_all_its_launches_stays_at_home() -> None:
@@ -89,6 +97,21 @@ def test_each_racer_is_the_source_with_its_numbers_written_in() -> None:
 def test_a_launch_that_cannot_be_rewritten_has_no_race(text: str) -> None:
     assert field(files(ONE), made.measurement(*wide_and_narrow())) != ()
     assert field(files(text), made.measurement(*wide_and_narrow())) == ()
+
+
+def test_a_launch_that_gets_its_warps_in_a_dictionary_races_with_others_in_it() -> None:
+    launch = "_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=2)"
+    assert launch in ONE
+    held = ONE.replace(
+        launch, "args = {'num_warps': 2}\n    _k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, **args)"
+    )
+    facts = made.measurement(*wide_and_narrow())
+    assert [racing.numbers for racing in field(files(held), facts)] == [r.numbers for r in field(files(ONE), facts)]
+    for racing in field(files(held), facts):
+        gone, _ = changes(held, racing.files[0].text)
+        assert gone == ["    args = {'num_warps': 2}"]
+    shared = held.replace("**args)", "**args)\n    return args")
+    assert field(files(shared), facts) == ()
 
 
 def test_kernels_that_share_no_case_race_at_once() -> None:

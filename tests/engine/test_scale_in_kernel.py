@@ -82,6 +82,25 @@ for dtype in (torch.float16, torch.float32, torch.float64):
                 expected, found = before.loss_backward(given, factor), after.loss_backward(given, factor)
                 assert found.dtype == expected.dtype and torch.equal(found, expected), (dtype, shape, factor)
                 assert (found is given) == (expected is given)
+
+PADDED = ((1, 128), (131, 1)), ((3, 128), (131, 1)), ((3, 1), (7, 1)), ((3, 1), (1, 5)), ((2, 1, 64), (64, 99, 1)),
+DENSE = ((4, 5), (5, 1)), ((4, 5), (1, 4)), ((1, 128), (128, 1)), ((2, 1, 64), (64, 64, 1)), ((1,), (3,)), ((), ())
+for shape, strides in (*PADDED, *DENSE):
+    given, factor = torch.randn(2000).as_strided(shape, strides), torch.tensor(-2.5)
+    expected, found = before.loss_backward(given, factor), after.loss_backward(given, factor)
+    assert found.stride() == expected.stride() and torch.equal(found, expected), (shape, strides, found.stride())
+
+launched = []
+kernel = after._scale_kernel
+class Seen:
+    def __getitem__(self, grid):
+        launched.append(grid)
+        return kernel[grid]
+
+after._scale_kernel = Seen()
+for shape, strides in (((4, 500), (500, 1)), ((1, 128), (128, 1)), ((2, 1, 64), (64, 64, 1))):
+    after.loss_backward(torch.randn(2000).as_strided(shape, strides), torch.tensor(-2.5))
+assert launched == [(2,), (1,), (1,)], launched
 """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bot.analysis.estimate import timed
-from bot.engine.settings_table import Row, choose, steps_by_block, tables, written
+from bot.engine.settings_table import Row, choose, tables, written
 from bot.engine.source import NotUnderstood
 from bot.model.measurement import Survey
 from tests.analysis import made
@@ -99,13 +99,6 @@ def test_a_step_as_wide_as_the_widest_block_is_no_step() -> None:
     found = choose([row("only", 16384, 4, us)], "_jsd", "BLOCK_SIZE", blocks=True)
     assert found is not None
     assert found.rule.cap is None and found.rule.config(16384) == (16384, 32)
-
-
-def test_whether_a_kernel_steps_by_its_block_is_read_from_its_source() -> None:
-    assert steps_by_block(sample("jsd"), "_jsd_forward_kernel", "BLOCK_SIZE")
-    assert not steps_by_block(sample("rms_norm"), "_rms_norm_forward_kernel", "BLOCK_SIZE")
-    # It loops, but over rows: a smaller block would not see all of a row.
-    assert not steps_by_block(sample("rms_norm"), "_rms_norm_backward_kernel", "BLOCK_SIZE")
 
 
 CASE = made.case()

@@ -39,7 +39,7 @@ def tiled(text: str) -> str | None:
 
 
 def test_the_diagnosis_speaks_of_strategies_that_exist() -> None:
-    known = {*TRANSFORMS, "launch_parameters", "block_size"}
+    known = {*TRANSFORMS, "launch_parameters"}
     assert {name for order in STRATEGIES.values() for name in order} == known
 
 
@@ -224,6 +224,46 @@ def test_and_twice_again_when_that_was_accepted() -> None:
     gone, new = changes(once.text, twice.text)
     assert gone[0].startswith("    # Two on each") and new[0].startswith("    # Four on each")
     assert new[1] == "    n_programs = max(min(4 * multiprocessor_count(X.device), n_rows), 1)"
+
+
+def test_rows_too_wide_for_a_neighbour_keep_their_one_program() -> None:
+    before = sample("rms_norm")
+    found = more_programs.rewrite(before, up_to=4096)
+    assert found is not None and found.title == "Two programs on each multiprocessor, up to 4096 columns"
+    _, new = changes(before, found.text)
+    assert new == [
+        "    # Two on each where a row of up to 4096 columns leaves room: while one waits for a row, the others work.",
+        "    n_programs = max(min((2 if n_cols <= 4096 else 1) * multiprocessor_count(X.device), n_rows), 1)",
+    ]
+    assert more_programs.rewrite(found.text) is None, "how many there are follows the width already"
+    assert more_programs.rewrite(found.text, up_to=2048) is None
+
+
+@pytest.mark.parametrize(
+    ("why", "before", "after"),
+    [
+        ("no column is held against a width", "cols < n_cols", "cols < 4096"),
+        ("a program takes a part of its row", "cols = tl.arange", "cols = tl.program_id(0) * BLOCK_SIZE + tl.arange"),
+        ("the width is made later", "    _k[(n,)]", "    n_cols = y.shape[1]\n    _k[(n,)]"),
+        ("a branch makes the width", "    n = props", "    if n_rows:\n        n_cols = 8\n    n = props"),
+        ("no variable holds the width", "_k[(n,)](x, y, n_cols,", "_k[(n,)](x, y, x.shape[1],"),
+    ],
+)
+def test_without_a_width_there_is_no_rule_for_wide_rows(why: str, before: str, after: str) -> None:
+    assert before in SIZED
+    assert more_programs.rewrite(SIZED, up_to=4096) is not None
+    text = SIZED.replace(before, after)
+    assert more_programs.rewrite(text) is not None
+    assert more_programs.rewrite(text, up_to=4096) is None, why
+
+
+def test_a_launch_number_that_a_dictionary_may_hold_is_not_said_beside_it() -> None:
+    """Triton refuses a call that says a number twice, and only when it is made."""
+    call = "_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE"
+    assert tiled(ROW_OP.replace(", num_warps=num_warps)", ")")) is not None
+    assert tiled(ROW_OP.replace(", num_warps=num_warps)", ", **kernel_args)")) is None
+    named = ROW_OP.replace("num_warps=num_warps)", "num_warps=num_warps, **kernel_args)")
+    assert call in named and tiled(named) is not None
 
 
 def test_eight_programs_are_enough() -> None:

@@ -7,7 +7,7 @@ what its bytes take.
 
 Looked for behind the usual shortcut, `torch.equal(grad_output, torch.tensor(1.0, ...))`, which stays: it says that the
 factor is one number most of the time. A factor with dimensions or of another device, and a gradient with gaps, go to
-torch as before.
+torch as before; so does one that is dense because it has a single row, whose stride torch's product would not keep.
 """
 
 from __future__ import annotations
@@ -42,8 +42,10 @@ def _scale_kernel(out_ptr, x_ptr, factor_ptr, n_elements, BLOCK_SIZE: tl.constex
 
 def _scaled(x, factor):
     """x * factor, without the broadcast that torch makes of a factor that has no dimensions."""
-    if factor.dim() > 0 or factor.device != x.device or x.numel() == 0 or not x.is_contiguous():
+    if factor.dim() > 0 or factor.device != x.device or x.numel() < 2 or not x.is_contiguous():
         return x * factor
+    if 1 in x.shape and x.stride() != x.view(-1).view(x.shape).stride():
+        return x * factor  # one row of a padded tensor: torch's product has no padding
     out = torch.empty_like(x)
     BLOCK_SIZE = 1024
     grid = (triton.cdiv(x.numel(), BLOCK_SIZE),)
