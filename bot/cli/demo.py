@@ -28,6 +28,7 @@ from bot.cli.sample_world import (
     REPOSITORY,
     SUMMARY,
     found,
+    hope_of,
     is_earlier_demo,
     open_pull,
     populate,
@@ -65,8 +66,9 @@ def _runner(hub: Hub, out: Path) -> Runner:
 class Play:
     """The people of the demo, and the jobs their words set going."""
 
-    def __init__(self, hub: Hub, out: Path, kernel: str, mode: str) -> None:
+    def __init__(self, hub: Hub, repo: Repo, out: Path, kernel: str, mode: str) -> None:
         self._hub, self._out, self._kernel, self._mode = hub, out, kernel, mode
+        self._hope = repo.resolve(f"refs/heads/{hope_of(kernel)}")
         populate(hub)
         self.number = open_pull(hub, kernel)
         self._runner = _runner(hub, out)
@@ -97,6 +99,8 @@ class Play:
             _tell(f"{MAINTAINER}: (approves by review)")
             self._hub.review(MAINTAINER, self.number, "APPROVE", "Reads well.")
         else:
+            if stage == Stage.AWAIT_PROFILE and self._hope is not None:
+                self._comment(AUTHOR, f"/optimize try {self._hope}")
             self._comment(MAINTAINER, "/optimize approve")
 
     def _turn(self) -> dict[str, Any]:
@@ -155,7 +159,7 @@ def _play(out: Path, kernel: str, mode: str, policy_line: bool) -> int:
     repo = found(out, [kernel], policy_line)
     started = time.monotonic()
     with Hub(out / "work" / "hub", REPOSITORY, bare=repo.path) as hub:
-        play = Play(hub, out, kernel, mode)
+        play = Play(hub, repo, out, kernel, mode)
         campaign = _finish(play, hub, out, play.run(), time.monotonic() - started)
     click.echo(result_text(campaign))
     click.echo(f"  took {seconds(time.monotonic() - started)}; see {out / 'page.html'} and {out / SUMMARY}")

@@ -25,6 +25,8 @@ SUMMARY = "summary.json"
 ACTION = f"kernelwright/kernelwright@{'0' * 40}"
 """What the sample's workflow files use. The embedded GitHub fetches no action: it has this very Kernelwright."""
 NOT_KERNELS = ("__init__", "settings")
+HOPES = {"rms_norm": ("axis=0) / n_cols", "axis=0) / BLOCK_SIZE", "Divide by a power of two")}
+"""Somebody's own idea, by kernel: right on every scored shape, where the block is the row, and wrong on any other."""
 
 
 def sample_kernels() -> tuple[str, ...]:
@@ -58,8 +60,13 @@ def branch_of(kernel: str) -> str:
     return f"tidy-{kernel}"
 
 
+def hope_of(kernel: str) -> str:
+    return f"faster-{kernel}"
+
+
 def found(out: Path, kernels: Sequence[str], policy_line: bool = True) -> Repo:
-    """The sample library with our workflows on main, and for each kernel a branch that adds one comment line to it."""
+    """The sample library with our workflows on main, and for each kernel a branch that adds one comment line to it, and
+    where somebody has an idea one with that."""
     tree = out / "work" / "sample"
     shutil.copytree(templates_dir() / "sample", tree, ignore=shutil.ignore_patterns("__pycache__", ".*_cache"))
     if not policy_line:
@@ -71,9 +78,15 @@ def found(out: Path, kernels: Sequence[str], policy_line: bool = True) -> Repo:
     set_branch(repo.path, "main", base)
     for kernel in kernels:
         path = next((tree / "src").glob(f"*/ops/{kernel}.py"))
-        changed = {path.relative_to(tree).as_posix(): (NOTE + path.read_text(encoding="utf-8")).encode()}
-        head = repo.commit_files(base, changed, _title(kernel), author=_author(AUTHOR), date=_now())
+        name, text = path.relative_to(tree).as_posix(), NOTE + path.read_text(encoding="utf-8")
+        head = repo.commit_files(base, {name: text.encode()}, _title(kernel), author=_author(AUTHOR), date=_now())
         set_branch(repo.path, branch_of(kernel), head)
+        if kernel in HOPES:
+            old, new, title = HOPES[kernel]
+            hoped = {name: text.replace(old, new, 1).encode()}
+            set_branch(
+                repo.path, hope_of(kernel), repo.commit_files(head, hoped, title, author=_author(AUTHOR), date=_now())
+            )
     return repo
 
 
