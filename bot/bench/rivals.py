@@ -13,7 +13,7 @@ from bot.worker.contract.timing import Blocks
 
 NAMES: tuple[RivalName, ...] = get_args(RivalName)
 BLOCKS = 24
-RIVALS_S = 60.0
+RIVALS_S = 40.0
 """For all of them: torch compiles each pass of each shape anew."""
 LATE = f"the {RIVALS_S:.0f} s for rivals were over"
 MOST_WORDS = 400
