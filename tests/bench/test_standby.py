@@ -85,13 +85,22 @@ class Waiting:
 
     def __init__(self, scratch: Path, code: str, most: int = 1) -> None:
         self.started: list[Room] = []
+        self._running: list[Running] = []
         self._code = code
         self.standby = Standby(scratch, self._start, most)
         self.scratch = scratch
 
     def _start(self, room: Room) -> Running:
         self.started.append(room)
-        return Running([sys.executable, "-I", "-S", "-c", self._code], environment={}, directory=room.folder)
+        argv = [sys.executable, "-I", "-S", "-c", self._code]
+        self._running.append(Running(argv, environment={}, directory=room.folder))
+        return self._running[-1]
+
+    def end(self) -> None:
+        """Those too that were taken and given nothing to do."""
+        self.standby.close()
+        for running in self._running:
+            running.kill()
 
     def learn(self, text: str = "json") -> None:
         (self.scratch / IMPORTED).write_text(text)
@@ -105,7 +114,7 @@ class Waiting:
 def waiting(tmp_path: Path) -> Iterator[Waiting]:
     found = Waiting(tmp_path, ANSWERS)
     yield found
-    found.standby.close()
+    found.end()
 
 
 def folders(scratch: Path) -> tuple[Path, Path, Path]:
@@ -210,5 +219,8 @@ while not os.path.exists("waits"):
     time.sleep(0.01)
 time.sleep(0.2)
 """
-    Running([sys.executable, "-c", code], environment=dict(os.environ), directory=room.folder)
-    wait_for(lambda: (room.folder / "left").exists())
+    bench = Running([sys.executable, "-c", code], environment=dict(os.environ), directory=room.folder)
+    try:
+        wait_for(lambda: (room.folder / "left").exists())
+    finally:
+        bench.kill()
