@@ -169,7 +169,7 @@ def start_afresh(
 
 
 def with_standby(cells: Cells, memory_bytes: int, *, most: int | None = None) -> Cells:
-    """The same, with workers that stand ready: several with the GPU, and one without."""
+    """The same, with workers that can stand ready, several with the GPU and one without; none was started yet."""
 
     def starting(gpu: Gpu | None) -> Callable[[Room], Running]:
         def start(room: Room) -> Running:
@@ -187,8 +187,6 @@ def with_standby(cells: Cells, memory_bytes: int, *, most: int | None = None) ->
 
     with_gpu = {True: Standby(cells.scratch / "with-gpu", starting(cells.gpu), most)} if cells.gpu is not None else {}
     standby = {**with_gpu, False: Standby(cells.scratch / "without", starting(None), 1)}
-    for some in standby.values():
-        some.begin()
     return dataclasses.replace(cells, standby=standby)
 
 

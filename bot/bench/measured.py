@@ -101,6 +101,8 @@ class MeasuredBench(StaticBench):
         self._bytes = {case.call.case: case.call.nbytes for case in self._plan.cases}
         self.gpu_ms = 0.0
         """GPU time spent on timing so far."""
+        for standby in cells.standby.values():
+            standby.begin()
 
     def _make_checker(self, inputs: Path, limits: Limits) -> Checker:
         gpu_limits = Limits(self._deadlines.gpu_s, self._deadlines.gpu_memory_bytes)

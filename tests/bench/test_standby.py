@@ -13,11 +13,14 @@ import pytest
 from bot.bench import overlay
 from bot.bench.cell import Cells, places, run_cell, with_standby
 from bot.bench.compile_pool import request
+from bot.bench.gpu import Gpu
 from bot.bench.interpreter import look_at
 from bot.bench.launcher import Limits, Running
+from bot.bench.measured import open_measured_bench
 from bot.bench.sandbox import find_sandbox
 from bot.bench.standby import ALWAYS, Room, Standby
 from bot.bench.suitcase import pack
+from bot.errors import OperatorError
 from bot.model.measurement import Fault
 from bot.worker.contract import Argument, Call, CompileAnswer, TensorSpec
 from bot.worker.contract.door import IMPORTED, TO_IMPORT
@@ -207,20 +210,27 @@ def test_one_whose_bench_is_gone_leaves(tmp_path: Path) -> None:
 import os, sys, time
 sys.path.insert(0, {str(Path(overlay.__file__).parents[2])!r})
 if os.fork() == 0:
-    from bot.worker.waiting import HasNothingToDo, wait
+    from bot.worker import waiting
     from pathlib import Path
-    open("waits", "w").close()
+    waiting._touched = lambda: open("waits", "w").close()  # asked last, when it knows its parent
     try:
-        wait(Path("request"))
-    except HasNothingToDo:
+        waiting.wait(Path("request"))
+    except waiting.HasNothingToDo:
         open("left", "w").close()
     os._exit(0)
 while not os.path.exists("waits"):
     time.sleep(0.01)
-time.sleep(0.2)
 """
     bench = Running([sys.executable, "-c", code], environment=dict(os.environ), directory=room.folder)
     try:
         wait_for(lambda: (room.folder / "left").exists())
     finally:
         bench.kill()
+
+
+def test_a_bench_that_cannot_be_opened_leaves_nobody_waiting(tmp_path: Path) -> None:
+    tree, site = tiny.write_tree(tmp_path / "tree"), tiny.SITE.model_copy(update={"kernel": "nobody"})
+    gpu = Gpu(uuid="GPU-1", name="NVIDIA H200", driver="580", arch="sm_90", memory_mib=143771, nodes=())
+    with pytest.raises(OperatorError, match="no recipe for nobody"):
+        open_measured_bench(tree, site, tiny.SUITE, "sm_90", sys.executable, tmp_path / "bench", gpu=gpu)
+    assert list((tmp_path / "bench").glob("*/*/standby/*")) == []
