@@ -26,10 +26,7 @@ from bot.analysis.stats import geometric_mean
 from bot.model.campaign import Campaign, Profile
 from bot.model.ids import VariantNumber
 from bot.model.measurement import Block, Evidence, Measurement, Reading, Runner
-from bot.model.rivalry import RivalCase, Rivalry, RivalTally
-from bot.model.rivals import Rival, RivalName
-
-NAMES: tuple[RivalName, ...] = ("eager", "compiled")
+from bot.model.rivals import RIVALS, Rival, RivalCase, RivalName, Rivalry, RivalTally
 
 
 def _refused(rival: Rival) -> str:
@@ -134,7 +131,7 @@ def rivalry(profile: Profile, number: VariantNumber = 0, found: Measurement | No
     if not profile.rivals or runner.evidence is not Evidence.MEASURED:
         return None
     best = confirmed(found) if number and found is not None and _kind(found.runner) == _kind(runner) else {}
-    named = [name for name in NAMES if any(rival.name == name for rival in profile.rivals)]
+    named = [name for name in RIVALS if any(rival.name == name for rival in profile.rivals)]
     tallies = tuple(_tally(name, profile, best, number) for name in named)
     return Rivalry(tallies, number, _of_best(tallies), runner.gpu_name)
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import get_args
 
 from bot.bench.bailiff import Objection
 from bot.model.measurement import Reading
-from bot.model.rivals import Rival, RivalName
+from bot.model.rivals import RIVALS, Rival, RivalName
 from bot.worker.contract.timing import Blocks
 
-NAMES: tuple[RivalName, ...] = get_args(RivalName)
 BLOCKS = 24
 RIVALS_S = 40.0
 """For all of them: torch compiles each pass of each shape anew."""
@@ -29,7 +27,7 @@ def read(
     """`begin` puts v0 and one of them on a process, a fresh one where it is told so. One that cannot be played is named
     with the reason and keeps nobody else from it."""
     until, found = now() + RIVALS_S, []
-    for name in NAMES:
+    for name in RIVALS:
         fresh = True
         for case in cases:
             if now() > until:

@@ -21,8 +21,9 @@ def _softmax(given: Given, constants: Constants) -> tuple[Any, ...]:
 
 
 def _layer_norm(given: Given, constants: Constants) -> tuple[Any, ...]:
-    x, eps = given["X"], constants["eps"]
-    return (functional.layer_norm(x, x.shape[-1:], given["W"], given["B"], eps),)  # type: ignore[arg-type]
+    x = given["X"]
+    eps: Any = constants["eps"]
+    return (functional.layer_norm(x, x.shape[-1:], given["W"], given["B"], eps),)
 
 
 def _group_norm(given: Given, constants: Constants) -> tuple[Any, ...]:

@@ -1,15 +1,19 @@
-"""Other implementations of what a kernel does, timed beside it: a winner that plain PyTorch beats is no news."""
+"""Other implementations of what a kernel does, timed beside it: a winner that plain PyTorch beats is no news. What was
+read of them, and how they did: against v0, and against the best variant."""
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 from pydantic import Field
 
+from bot.model.ids import VariantNumber
 from bot.model.measurement import Reading
 from bot.model.word import Word
 
 RivalName = Literal["eager", "compiled"]
+RIVALS: tuple[RivalName, ...] = get_args(RivalName)
 
 
 class Rival(Word):
@@ -21,3 +25,58 @@ class Rival(Word):
     reading: Reading | None = None
     """Blocks of v0, v0, rival, rival; None where it could not be played."""
     why_not: str = Field(default="", max_length=400)
+
+
+@dataclass(frozen=True, slots=True)
+class RivalCase:
+    """One rival in one case. Every ratio is another's time over the rival's: above 1 the rival is faster."""
+
+    case: str
+    v0_us: float
+    rival_us: float
+    """Medians of the slots; the ratios come of the blocks."""
+    over_v0: float
+    low: float
+    high: float
+    """Slowest and fastest of the blocks that `over_v0` is the mean of: one process has no interval."""
+    blocks: int
+    best_over_v0: float | None = None
+    """What the best variant reads against v0. None where nothing won, or it was not confirmed in this case."""
+    best_span: tuple[float, float] | None = None
+    """Its interval over the processes that confirmed it."""
+
+    @property
+    def over_best(self) -> float | None:
+        """Both were played against v0, never against each other."""
+        return self.over_v0 / self.best_over_v0 if self.best_over_v0 is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class RivalTally:
+    """One rival over all cases it was played in."""
+
+    name: RivalName
+    cases: tuple[RivalCase, ...] = ()
+    missing: tuple[tuple[str, str], ...] = ()
+    """Case, and why it counts nowhere."""
+    over_v0: float | None = None
+    over_best: float | None = None
+    """Geometric means; of the cases in which the best variant was confirmed as well."""
+    held: int = 0
+    """Cases in which it is held against the best variant, or against v0 where nothing won."""
+    faster: tuple[tuple[str, float], ...] = ()
+    """Those of them in which the rival is the faster one, and by how much; the clearest first."""
+    leads: bool = False
+    """Whether it is the faster one in the geometric mean."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rivalry:
+    """All rivals of one kernel on one GPU."""
+
+    tallies: tuple[RivalTally, ...]
+    best: VariantNumber = 0
+    """What they are held against; 0 where nothing won."""
+    best_over_v0: float | None = None
+    """Geometric mean over the cases in which any rival was played; None where the best was not confirmed in one."""
+    gpu: str = ""

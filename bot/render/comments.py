@@ -10,7 +10,7 @@ from bot.model.commands import CommandError, Optimize
 from bot.model.ids import VariantNumber
 from bot.model.people import Actor, Refusal
 from bot.model.reasons import ReasonCode
-from bot.model.rivalry import Rivalry
+from bot.model.rivals import Rivalry
 from bot.model.wait import Wait
 from bot.render import (
     answering,

@@ -8,7 +8,7 @@ from typing import Any
 
 from bot.model.campaign import Profile
 from bot.model.measurement import Evidence
-from bot.model.rivalry import Rivalry
+from bot.model.rivals import Rivalry
 from bot.render import labels, numbers, rival_rows
 from bot.render import profile_rows as rows
 from bot.render.escape import plain

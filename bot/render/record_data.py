@@ -11,7 +11,7 @@ from bot.model.campaign import Campaign, Profile, Round
 from bot.model.diagnosis import Bottleneck
 from bot.model.ids import variant_name
 from bot.model.measurement import Case, CaseResult, Evidence, Fault, Measurement
-from bot.model.rivalry import RivalCase, Rivalry
+from bot.model.rivals import RivalCase, Rivalry
 from bot.model.verdict import Decision
 from bot.render import numbers, times, view
 

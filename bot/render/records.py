@@ -9,7 +9,7 @@ from typing import Any
 from bot.model.campaign import Campaign, Profile, Round
 from bot.model.facts import JournalLine, Profiled, RoundOpened, VariantJudged
 from bot.model.measurement import Measurement
-from bot.model.rivalry import Rivalry
+from bot.model.rivals import Rivalry
 from bot.model.variant import SourceFile
 from bot.model.verdict import Decision
 from bot.render import (

@@ -21,7 +21,7 @@ from markupsafe import Markup
 from bot.model.campaign import Campaign, Outcome, Round
 from bot.model.facts import JournalLine
 from bot.model.ids import VariantNumber
-from bot.model.rivalry import Rivalry
+from bot.model.rivals import Rivalry
 from bot.model.verdict import Decision
 from bot.render import bars, labels, numbers, plots, report_rows, rival_rows, steps, view
 from bot.render.environment import templates_dir

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bot.model.campaign import Campaign, CommandRun, Finalization, Round
 from bot.model.facts import JournalLine
 from bot.model.measurement import Measurement, Resources
-from bot.model.rivalry import Rivalry
+from bot.model.rivals import Rivalry
 from bot.render import gains, labels, numbers, rival_rows, tables, times, view
 from bot.render.escape import plain
 from bot.render.terminal import told

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from bot.model.ids import variant_name
-from bot.model.rivalry import RivalCase, Rivalry, RivalTally
+from bot.model.rivals import RivalCase, Rivalry, RivalTally
 from bot.render import numbers
 from bot.render.escape import Trusted, plain, text
 from bot.render.tables import grid, left_out

@@ -6,7 +6,7 @@ from typing import Any
 
 from bot.model.campaign import Campaign, Round
 from bot.model.ids import variant_name
-from bot.model.rivalry import Rivalry
+from bot.model.rivals import Rivalry
 from bot.model.verdict import CaseScore, Score
 from bot.render import gains, numbers, rival_rows
 

@@ -10,7 +10,7 @@ from bot.model.campaign import Campaign, Outcome, Round, Stage
 from bot.model.facts import JournalLine, NumbersRaced, OrderFailed, RoundOpened, SearchEnded, VariantJudged
 from bot.model.ids import VariantNumber, variant_name
 from bot.model.measurement import Evidence
-from bot.model.rivalry import Rivalry
+from bot.model.rivals import Rivalry
 from bot.model.verdict import Decision
 from bot.render import labels, numbers, races, rival_rows, view
 from bot.render.escape import plain, visible_lines

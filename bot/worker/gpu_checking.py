@@ -51,6 +51,25 @@ def run_pass(op: Any, call: Call, stuff: Materials, begin: Callable[[], None] = 
     return Outcome(outputs, backward(outputs, stuff))
 
 
+class Passes:
+    """Several, one right after another: laid out beforehand with inputs of their own, a backward pass with the forward
+    one before it."""
+
+    def __init__(self, op: Any, call: Call, contents: dict[str, torch.Tensor], number: int) -> None:
+        self._op, self._call = op, call
+        self._stuff = [gpu_inputs.laid(call, contents) for _ in range(number)]
+        backwards = call.direction == "backward"
+        self._outputs = [forward(op, stuff) for stuff in self._stuff] if backwards else []
+        self._kept: list[Any] = []
+
+    def run(self) -> None:
+        """What came of it is kept until nobody's clock runs."""
+        if self._outputs:
+            self._kept = [backward(outputs, stuff) for outputs, stuff in zip(self._outputs, self._stuff, strict=True)]
+        else:
+            self._kept = [run_pass(self._op, self._call, stuff) for stuff in self._stuff]
+
+
 class _Turn:
     """One run of one call."""
 

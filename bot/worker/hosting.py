@@ -22,7 +22,6 @@ import torch
 from bot.worker import gpu_inputs, tuning
 from bot.worker.contract import (
     MAX_MANIFEST,
-    Call,
     ContractError,
     Exit,
     Refusal,
@@ -33,9 +32,8 @@ from bot.worker.contract import (
     write_text,
 )
 from bot.worker.contract.hosting import BEGIN, END, FRAME, GO, READY, V0, VARIANT, HostAnswer, HostRequest, asked, told
-from bot.worker.gpu_checking import run_pass
+from bot.worker.gpu_checking import Passes, run_pass
 from bot.worker.nursery import leave
-from bot.worker.passes import backward, forward
 from bot.worker.shares import warm
 
 WARM = 3
@@ -71,29 +69,11 @@ def wait_to_begin(line: Line) -> bool:
     return True
 
 
-class _Passes:
-    """The passes of one GO: laid out beforehand, with inputs of their own, on a GPU that has nothing else to do."""
-
-    def __init__(self, op: Any, call: Call, contents: dict[str, torch.Tensor], number: int) -> None:
-        self._op, self._call = op, call
-        self._stuff = [gpu_inputs.laid(call, contents) for _ in range(number)]
-        backwards = call.direction == "backward"
-        self._outputs = [forward(op, stuff) for stuff in self._stuff] if backwards else []
-        self._kept: list[Any] = []
-
-    def run(self) -> None:
-        """What came of it is kept until nobody's clock runs."""
-        if self._outputs:
-            self._kept = [backward(outputs, stuff) for outputs, stuff in zip(self._outputs, self._stuff, strict=True)]
-        else:
-            self._kept = [run_pass(self._op, self._call, stuff) for stuff in self._stuff]
-
-
 class _Arm:
     def __init__(self, op: Any, request: HostRequest) -> None:
         self._op, self._request = op, request
         self._contents: dict[int, dict[str, torch.Tensor]] = {}
-        self._passes: _Passes | None = None
+        self._passes: Passes | None = None
 
     def _warmed(self, number: int) -> dict[str, torch.Tensor]:
         call = self._request.cases[number]
@@ -108,7 +88,7 @@ class _Arm:
     def make_ready(self, number: int) -> None:
         self._passes = None
         contents = self._warmed(number)
-        self._passes = _Passes(self._op, self._request.cases[number], contents, self._request.passes)
+        self._passes = Passes(self._op, self._request.cases[number], contents, self._request.passes)
         torch.cuda.synchronize()
 
     def go(self) -> None:

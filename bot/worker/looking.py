@@ -15,8 +15,7 @@ import torch
 from bot.worker import gpu_inputs, tuning
 from bot.worker.contract import Call
 from bot.worker.contract.looking import LookAnswer, Looked, LookRequest, Worked
-from bot.worker.gpu_checking import run_pass
-from bot.worker.passes import backward, forward
+from bot.worker.gpu_checking import Passes, run_pass
 
 WARM = 2
 ROWS = 20
@@ -79,17 +78,15 @@ def _nothing(begin: Any) -> None:
 
 def _row(op: Any, call: Call, contents: dict[str, Any], passes: int) -> float:
     """Microseconds from the end of the first pass to the end of the last."""
-    ready = [gpu_inputs.laid(call, contents) for _ in range(passes)]
-    before = [forward(op, stuff) for stuff in ready] if call.direction == "backward" else [[] for _ in ready]
-    ends = [torch.cuda.Event(enable_timing=True) for _ in ready]
+    first, others = (Passes(op, call, contents, number) for number in (1, passes - 1))
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda.synchronize()
-    kept: list[Any] = []
-    for stuff, outputs, end in zip(ready, before, ends, strict=True):
-        results = outputs or forward(op, stuff)
-        kept.append(results if call.direction == "forward" else backward(results, stuff))
-        end.record()
+    first.run()
+    begin.record()
+    others.run()
+    end.record()
     torch.cuda.synchronize()
-    return float(ends[0].elapsed_time(ends[-1])) * 1e3
+    return float(begin.elapsed_time(end)) * 1e3
 
 
 def _in_a_row(op: Any, call: Call, contents: dict[str, Any], passes: int) -> float:

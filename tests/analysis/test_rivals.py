@@ -9,8 +9,7 @@ import pytest
 from bot.analysis import rivals
 from bot.model.campaign import Campaign, Profile
 from bot.model.measurement import Evidence, Measurement, Reading
-from bot.model.rivalry import Rivalry, RivalTally
-from bot.model.rivals import Rival
+from bot.model.rivals import Rival, Rivalry, RivalTally
 from tests.analysis import blocks
 from tests.render import builders as a
 

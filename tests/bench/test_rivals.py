@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bot.bench.bailiff import Objection
-from bot.bench.rivals import BLOCKS, LATE, NAMES, RIVALS_S, read
-from bot.model.rivals import Rival
+from bot.bench.rivals import BLOCKS, LATE, RIVALS_S, read
+from bot.model.rivals import RIVALS, Rival
 from bot.worker.contract.timing import Blocks
 
 READ = Blocks(((2.0, 2.0, 1.0, 1.0),) * BLOCKS, (), 1, "", 3.0)
@@ -42,7 +42,7 @@ class Track:
 def test_each_is_played_on_each_case_and_has_a_process_of_its_own() -> None:
     track = Track()
     found = track.read("a", "b")
-    assert [(one.name, one.case) for one in found] == [(name, case) for name in NAMES for case in "ab"]
+    assert [(one.name, one.case) for one in found] == [(name, case) for name in RIVALS for case in "ab"]
     assert [fresh for _, _, fresh in track.began] == [True, False, True, False]
     assert {one.reading.voided for one in found if one.reading} == {1}
     assert all(one.reading and len(one.reading.blocks) == BLOCKS and not one.why_not for one in found)

@@ -164,8 +164,7 @@ def test_a_region_is_as_large_as_what_is_made_for_it() -> None:
 
 def test_nobody_meets_what_the_pass_before_made() -> None:
     """A step that reads a region before it is made finds what lies in any memory that nobody wrote."""
-    work: Work = lambda t: F.conv2d(t["images"], t["filters"]).exp()  # noqa: E731
-    tape = taped(work)
+    tape = taped(lambda t: F.conv2d(t["images"], t["filters"]).exp())
     made, read = tape.steps
     assert isinstance(made, Operation)
     harmless = Operation("aten::zero_", (made.arguments[0],))

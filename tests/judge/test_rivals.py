@@ -11,8 +11,9 @@ from bot.judge.layout import layout_of
 from bot.judge.oracle import truth
 from bot.judge.plan import Probe, call_of
 from bot.judge.recipes import RECIPES
-from bot.judge.rivals import RivalArm
+from bot.judge.rivals import NAMES, RivalArm
 from bot.judge.scored import in_memory_order, plain
+from bot.model.rivals import RIVALS
 from bot.targets.sizes import SIZES
 from bot.targets.suites import suite_of
 from bot.worker.contract import ContractError, Shape
@@ -82,6 +83,11 @@ def test_half_precision_is_computed_in_float32_and_handed_over_as_it_came() -> N
     for _, found, right in played("rms_norm", "full", "eager", "bfloat16"):
         assert float((found - right).abs().max()) / float(right.abs().max()) < 2**-7
         assert torch.equal(found, found.bfloat16().double())
+
+
+def test_judge_and_bench_know_the_same_ones() -> None:
+    """A guest house imports nothing of the model."""
+    assert NAMES == RIVALS
 
 
 def test_nobody_else_is_a_rival() -> None:

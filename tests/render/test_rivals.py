@@ -15,8 +15,7 @@ import pytest
 from bot.analysis import rivals
 from bot.model.campaign import Campaign, Outcome, Stage
 from bot.model.reasons import ReasonCode
-from bot.model.rivalry import Rivalry
-from bot.model.rivals import Rival
+from bot.model.rivals import Rival, Rivalry
 from bot.render import comments, report_html, rival_rows, terminal, view
 from bot.render.profile_text import profile_json, profile_text
 from bot.render.records import records

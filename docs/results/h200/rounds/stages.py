@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from bot.__main__ import main
@@ -60,7 +61,7 @@ def watched(name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
             return inner(*arguments, **named)
         finally:
             now = time.monotonic()
-            with TURN, open(os.environ["STAGES"], "a", encoding="utf-8", newline="") as file:  # noqa: PTH123
+            with TURN, Path(os.environ["STAGES"]).open("a", encoding="utf-8", newline="") as file:
                 csv.writer(file).writerow((f"{now - BEGAN:.2f}", f"{now - began:.2f}", name, about(arguments)))
 
     return run
