@@ -152,6 +152,7 @@ def hearings(draw: st.DrawFn) -> Hearing:
 @example(h.hearing())
 @example(h.hearing(text=h.FASTER + "\ngetattr(torch, '__\\ud800__')\n"))
 @example(h.hearing(text=h.FASTER + "\n" + "(" * 150 + "x" + ")" * 150 + "\n"))
+@example(h.hearing(memory={h.SMALL_BACKWARD: 0}, text=":", before=":", earlier=()))
 @given(hearings())
 def test_judge_never_raises_and_never_says_yes_to_what_failed(heard: Hearing) -> None:
     verdict = judge(heard)
