@@ -13,7 +13,7 @@ from bot.analysis import clues, symptoms
 from bot.analysis.clues import SPILLS_HURT, Spent, spent_on
 from bot.analysis.estimate import timed
 from bot.analysis.roofline import case_roofs, roof_percent
-from bot.analysis.strategies import STRATEGIES, UNHIDDEN, plan
+from bot.analysis.strategies import AIMS, STRATEGIES, UNHIDDEN, plan
 from bot.analysis.tiers import tier_of
 from bot.hardware.catalog import Datasheet
 from bot.model.diagnosis import Bottleneck, Clue, Diagnosis
@@ -159,6 +159,8 @@ class Evidence:
     kernel: str = ""
     counters: Counters | None = None
     timelines: Sequence[Timeline] = ()
+    fits: frozenset[str] | None = None
+    """Names of the strategies that find something to change in the sources; None where nobody looked."""
 
 
 def _clues(
@@ -168,6 +170,7 @@ def _clues(
     counted = known.counters.kernels if known.counters is not None and known.counters.status == "read" else ()
     of_counters = [clue for kernel in _once(counted) for clue in symptoms.symptoms(kernel)]
     facts = [*clues.of_launches(spent, sheet), *clues.of_traffic(baseline), *clues.of_launch_counts(baseline)]
+    facts += clues.of_others(baseline, known.sources)
     return [*of_counters, *_of_timelines(known.timelines), *facts, *_surveyed(baseline, suite, sheet, known)]
 
 
@@ -216,6 +219,7 @@ def diagnose(
     profiled = _profiled(known.counters)
     classified = symptoms.classified(profiled[0]) if profiled else None
     roof = roof_percent(told, suite, {case.id for case in suite.cases})
+    unfit = frozenset(AIMS) - known.fits if known.fits is not None else frozenset()
     if profiled and classified:
         kind, certainty = classified
         sentence = _of_counters(*profiled)
@@ -237,9 +241,10 @@ def diagnose(
         certainty=certainty,
         sentence=f"{sentence}{at_roof}.",
         clues=(*_impossible(told), *_clues(baseline, suite, sheet, spent, known)),
-        strategies=STRATEGIES[kind],
+        strategies=tuple(name for name in STRATEGIES[kind] if name not in unfit),
+        unfit=tuple(name for name in STRATEGIES[kind] if name in unfit),
         roof_percent=roof,
-        plan=plan(kind, shares.named() if shares is not None else None),
+        plan=plan(kind, shares.named() if shares is not None else None, unfit),
         tier=tier_of(known.kernel, known.sources),
         roofs=case_roofs(told),
     )

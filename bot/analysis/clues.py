@@ -10,6 +10,7 @@ from bot.analysis.occupancy import occupancy
 from bot.hardware.catalog import Datasheet
 from bot.model.diagnosis import Clue
 from bot.model.measurement import Case, CaseResult, Launch, Measurement, Suite, Survey
+from bot.model.variant import SourceFile
 
 SPILLS_HURT = 0.15
 """Share of the time; below it something else is the story."""
@@ -141,6 +142,23 @@ LOOKS = (_spills, _registers, _occupancy, _width, _double, _barriers)
 
 def of_launches(spent: Sequence[Spent], sheet: Datasheet) -> list[Clue]:
     return [clue for one in worst_of_each(spent) for look in LOOKS if (clue := look(one, sheet)) is not None]
+
+
+def of_others(baseline: Measurement, sources: Sequence[SourceFile]) -> list[Clue]:
+    """Kernels that stand in a file of another kernel of the library: nothing here may change them."""
+    own = {file.path for file in sources}
+    found = {launch.kernel: launch.source_file for case in baseline.cases for launch in case.launches}
+    return [
+        Clue(
+            evidence=f"{kernel} stands in {path}, which is not a file of this kernel",
+            inference="others rely on it as it is, so nothing here changes it",
+            action="optimise the kernel whose file that is",
+            confidence="high",
+            basis="compiled",
+        )
+        for kernel, path in found.items()
+        if own and path not in own
+    ]
 
 
 def of_traffic(baseline: Measurement) -> list[Clue]:

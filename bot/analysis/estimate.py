@@ -9,8 +9,8 @@
     spills  = spilled bytes x threads x blocks / bandwidth x SPILL_MEMORY, SPILL_CACHE where all fit in the L2
 
 The bytes of a case are its minimum bytes times the traffic factor that the interpreter counted, shared among its
-launches by the memory each was handed. Waiting and issue are what neighbours cannot hide: they shrink when more
-programs fit beside each other.
+launches by the memory each was handed. Its matrix products are added at the peak of the tensor cores. Waiting and
+issue are what neighbours cannot hide: they shrink when more programs fit beside each other.
 
 The constants were fitted to 478 launches on one H200 (docs/results/h200/model, median error 8 %) and checked on 68 of
 other kernels and types (median error 5 %). Settings chosen by it are 1.3 to 1.5 % slower than the best ones.
@@ -40,6 +40,8 @@ INSTRUCTION_US = 0.00119
 """2.36 cycles of a 1980 MHz clock for each instruction of a warp."""
 BARRIER_US = 0.0175
 """For each warp that has to meet the others."""
+LEAST_BYTES = 2
+"""Of an element that a scored case is made of."""
 SPILL_MEMORY = 1.11
 SPILL_CACHE = 0.19
 NARROW = ((16, 1.25), (32, 1.1))
@@ -76,11 +78,13 @@ def programs_of(launch: Launch) -> int:
 
 
 def blocks_walked(launch: Launch, case: Case) -> int:
-    """Blocks that one program goes through: the elements of the case over those that all programs hold at once."""
+    """Blocks that one program goes through: the elements of the case over those that all programs hold at once. Sizes
+    that are summed over, as those of a projection, are not of one matrix: no launch walks more than it was handed."""
     block = block_of(launch)
     if block is None:
         return 1
     elements = math.prod(max(1, size) for _, size in case.shape)
+    elements = min(elements, max(1, launch.tensor_bytes // LEAST_BYTES))
     return max(1, -(-elements // (programs_of(launch) * block)))
 
 
@@ -141,10 +145,16 @@ def moved_bytes(launches: tuple[Launch, ...], facts: CaseResult) -> float:
     return sum(max(0, launch.tensor_bytes) for launch in launches)
 
 
+def _products_us(facts: CaseResult, sheet: Datasheet) -> float:
+    """Matrix products take at least this long, in a library's kernel beside ours or in ours."""
+    peak = sheet.bf16 or sheet.fp16
+    return facts.matrix_flops / (1e6 * peak.value) if peak is not None else 0.0
+
+
 def _total(launches: tuple[Launch, ...], facts: CaseResult, case: Case, sheet: Datasheet) -> float | None:
     try:
         costs = case_costs(launches, moved_bytes(launches, facts), case, sheet)
-        total = math.fsum(cost.total for cost in costs) if costs else None
+        total = math.fsum((*(cost.total for cost in costs), _products_us(facts, sheet))) if costs else None
     except (OverflowError, ZeroDivisionError):  # facts come from a job that ran hostile code
         return None
     return total if total is not None and math.isfinite(total) else None

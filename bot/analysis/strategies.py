@@ -6,7 +6,7 @@ would still be there. The parts are the model's, so the figure is an estimate; t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from bot.model.diagnosis import Bottleneck, Strategy
@@ -83,8 +83,9 @@ def _at_most(aim: Aim, shares: Mapping[str, float] | None) -> float | None:
     return 1 / (1 - gone)
 
 
-def plan(kind: Bottleneck, shares: Mapping[str, float] | None) -> tuple[Strategy, ...]:
-    """`shares` of the estimated time, by part; `excess` is the part of memory's that is more than the least traffic."""
+def plan(kind: Bottleneck, shares: Mapping[str, float] | None, unfit: Collection[str] = ()) -> tuple[Strategy, ...]:
+    """`shares` of the estimated time, by part; `excess` is the part of memory's that is more than the least traffic.
+    What is `unfit` finds nothing to change."""
     return tuple(
         Strategy(
             name=name,
@@ -93,4 +94,5 @@ def plan(kind: Bottleneck, shares: Mapping[str, float] | None) -> tuple[Strategy
             at_most=_at_most(AIMS[name], shares),
         )
         for name in STRATEGIES[kind]
+        if name not in unfit
     )

@@ -67,15 +67,32 @@ def _counted(recipe: Recipe, shape: Shape) -> tuple[int, int]:
     # With labels that all count: how many do not is a matter of chance, and would be carried far.
     filled = {n: v if v.is_floating_point() else torch.zeros_like(v) for n, v in fill(recipe, probe).items()}
     filled = exact(filled)
-    with Counting() as forward:
-        evaluate(recipe, _turned(probe, "forward"), filled)
+    if recipe.comes_ready and shape.direction == "backward":
+        return _handed_out(recipe, probe, filled), 0
+    # A gradient that comes ready is made by the forward pass: that is what any such implementation has to compute.
+    if recipe.comes_ready or shape.direction == "full":
+        return _run(recipe, _turned(probe, "full"), filled)
+    forward = _run(recipe, _turned(probe, "forward"), filled)
     if shape.direction == "forward":
-        return forward.all, forward.matrix
-    with Counting() as both:
-        evaluate(recipe, _turned(probe, "full"), filled)
-    if shape.direction == "full":
-        return both.all, both.matrix
-    return both.all - forward.all, both.matrix - forward.matrix
+        return forward
+    both = _run(recipe, _turned(probe, "full"), filled)
+    return both[0] - forward[0], both[1] - forward[1]
+
+
+def _run(recipe: Recipe, probe: Probe, filled: dict[str, Any]) -> tuple[int, int]:
+    with Counting() as counting:
+        evaluate(recipe, probe, filled)
+    return counting.all, counting.matrix
+
+
+def _handed_out(recipe: Recipe, probe: Probe, filled: dict[str, Any]) -> int:
+    """One product for each element of the gradients."""
+    names = {spec.name for spec in probe.call.tensors}
+    return sum(
+        int(filled[o.name].numel())
+        for o in recipe.operands
+        if o.name in names and f"d{o.name}" in recipe.backward_traffic
+    )
 
 
 def _turned(probe: Probe, direction: str) -> Probe:

@@ -96,7 +96,9 @@ class Diagnosis(Word):
     sentence: str
     clues: tuple[Clue, ...] = ()
     strategies: tuple[str, ...] = ()
-    """Names of transforms or parameters, in the order to try them."""
+    """Names of transforms or parameters that fit this source, in the order to try them."""
+    unfit: tuple[str, ...] = ()
+    """Those that find nothing in it to change."""
     roof_percent: float | None = None
     """Share of the roof the baseline reaches on its scored cases; None when no ceiling is known."""
     plan: tuple[Strategy, ...] = ()

@@ -75,6 +75,13 @@ def _roofs(head: Sequence[str], body: Sequence[Row], profile: Profile, most: int
     return Trusted(f"{_grid(head, body, most, 'case')}\n\n{lines}")
 
 
+def _plan(profile: Profile, most: int) -> Trusted:
+    """What fits, in order, and below it what does not."""
+    unfit = rows.unfit(profile)
+    parts = (_grid(rows.PLAN, rows.plan(profile), most, "idea"), text(unfit, SOURCE) if unfit else "")
+    return Trusted("\n\n".join(part for part in parts if part))
+
+
 def _cells(profile: Profile) -> list[Row]:
     """The roofline on a phone: bytes and work are in the record."""
     return _without((1, 2), rows.rooflines(profile))
@@ -97,7 +104,7 @@ def of_comment(campaign: Campaign, profile: Profile, visible: int, folded: int) 
         "time": where_time_goes(profile, cases=FEW_CASES, kernels=FEW_KERNELS),
         "all_time": where_time_goes(profile, cases=folded, kernels=FEW_KERNELS),
         "roofs": _roofs(head, _cells(profile), profile, folded),
-        "plan": _grid(rows.PLAN, rows.plan(profile), folded, "idea"),
+        "plan": _plan(profile, folded),
         "chips": _grid(SHORT_CHIPS, chips, folded, "kernel"),
         "broken": [labels.arch(stamp.arch) for stamp in broken],
         "counters": _grid(rows.COUNTED, rows.counted(profile.counters, names), folded, "counter"),
@@ -123,7 +130,7 @@ def of_record(campaign: Campaign, profile: Profile) -> dict[str, Any]:
         "signals": _signals(profile),
         "roofs": _roofs(head, rows.rooflines(profile), profile, every),
         "errors": rows.errors(profile),
-        "plan": _grid(rows.PLAN, rows.plan(profile), every, "idea"),
+        "plan": _plan(profile, every),
         "time": where_time_goes(profile, cases=every, kernels=every),
         "counters_status": rows.status(profile.counters),
         "counters": _grid(rows.COUNTED, rows.counted(profile.counters, names), every, "counter"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from bot.model.campaign import Campaign, Profile
@@ -116,20 +117,27 @@ def says(ceiling: Ceiling) -> str:
 
 def ceilings(profile: Profile) -> list[str]:
     """Each once: the fastest of the measured ones, and what datasheets say."""
-    found: dict[tuple[str, str], Ceiling] = {}
+    found: dict[tuple[str, str, str], Ceiling] = {}
     for roof in profile.diagnosis.roofs:
         for one in (roof.ceiling, roof.peak):
-            best = found.get((one.what, one.kind)) if one is not None else None
-            if one is not None and (best is None or one.value > best.value):
-                found[(one.what, one.kind)] = one
+            if one is None:
+                continue
+            key = (one.what, one.kind, "" if one.kind == "measured" else one.source)
+            if key not in found or one.value > found[key].value:
+                found[key] = one
     return [says(one) for one in found.values()]
 
 
 def ridge(profile: Profile) -> str:
-    known = [roof.ridge for roof in profile.diagnosis.roofs if roof.ridge is not None]
+    """Where bandwidth and peak meet: one of the vector units, another of the tensor cores."""
+    known: dict[float, float] = {}
+    for roof in profile.diagnosis.roofs:
+        if roof.ridge is not None and roof.peak is not None:
+            known[roof.peak.value] = min(roof.ridge, known.get(roof.peak.value, math.inf))
     if not known:
         return f"ridge: {UNKNOWN}: no peak of arithmetic is in the registry for this GPU"
-    return f"ridge: {min(known):.3g} FLOP a byte; below it memory is the limit"
+    each = [f"{known[peak]:.3g} FLOP a byte{f' at {peak:.4g} TFLOP/s' * (len(known) > 1)}" for peak in sorted(known)]
+    return f"ridge: {', '.join(each)}; below it memory is the limit"
 
 
 def _says_error(roof: CaseRoof) -> str:
@@ -162,6 +170,16 @@ def plan(profile: Profile) -> list[Row]:
     ]
 
 
+def unfit(profile: Profile) -> str:
+    """What is not worth a round here, so that nobody wonders whether it was forgotten."""
+    diagnosis = profile.diagnosis
+    if not diagnosis.unfit:
+        return ""
+    if not diagnosis.strategies:
+        return "No idea that is known here finds anything to change in this source."
+    return f"Nothing to change in this source for {', '.join(diagnosis.unfit)}."
+
+
 def came_of(campaign: Campaign) -> list[Row]:
     """What was tried of the plan, with what it could have given and what it gave. Wrong ones are told as well."""
     profile = campaign.profile
@@ -173,12 +191,17 @@ def came_of(campaign: Campaign) -> list[Row]:
         rows.append([
             f"v{played.variant.number}",
             name,
-            (numbers.ratio(planned.at_most) if planned.at_most else UNKNOWN) if planned else "not planned",
+            (numbers.ratio(planned.at_most) if planned.at_most else UNKNOWN) if planned else _unplanned(profile, name),
             numbers.speed_alone(verdict.score if verdict else None),
             gains.over_best(campaign, played) or UNKNOWN,
             labels.DECISIONS[verdict.decision] if verdict else "being judged",
         ])  # fmt: skip
     return rows
+
+
+def _unplanned(profile: Profile | None, name: str) -> str:
+    """Some ideas find something to change only in what another has made."""
+    return "fits since another" if profile and name in profile.diagnosis.unfit else "not planned"
 
 
 CAME = ("#", "Technique", "At most (estimated)", "Gave, over v0", "Against the best before", "Decision")

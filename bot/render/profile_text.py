@@ -84,7 +84,9 @@ def profile_text(profile: Profile, width: int = 100, paint: Paint = no_paint, ri
     moves = rows.moves(profile)
     lines += _section("Bytes, counted and read", columns(rows.MOVES, moves, paint) if moves else [], paint)
     lines += _section("Rivals", rival_rows.profile_lines(rivals, names, width), paint)
-    lines += _section("What to try, in this order", columns(rows.PLAN, rows.plan(profile), paint), paint)
+    plan, unfit = rows.plan(profile), rows.unfit(profile)
+    tries = [*(columns(rows.PLAN, plan, paint) if plan else []), *(_wrapped(unfit, width, "  ", "  ") if unfit else [])]
+    lines += _section("What to try, in this order", tries, paint)
     stamps = rows.passports(profile.baseline.passports)
     lines += _section("Compiled for", columns(rows.PASSPORTS, stamps, paint) if stamps else [], paint)
     return "\n".join(lines)

@@ -17,6 +17,7 @@ from bot.analysis.bottleneck import Evidence, diagnose
 from bot.analysis.estimate import timed
 from bot.bench.looking import Found
 from bot.bench.measure import Bench
+from bot.engine.fitting import fitting
 from bot.engine.space import settings as launch_settings
 from bot.errors import OperatorError
 from bot.hardware.catalog import for_runner, registered
@@ -115,7 +116,8 @@ def concluded(
     oracle_differs: tuple[str, ...] = (),
     moved: tuple[Moved, ...] = (),
 ) -> Profile:
-    known, sheet = Evidence(survey, sources, site.kernel, counters, timelines), for_runner(baseline.runner)
+    fits, sheet = fitting(sources, baseline), for_runner(baseline.runner)
+    known = Evidence(survey, sources, site.kernel, counters, timelines, fits)
     return Profile(
         site=site,
         suite=suite,

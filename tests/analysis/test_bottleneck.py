@@ -134,6 +134,26 @@ def test_without_counters_the_model_speaks_and_says_that_it_is_one(status: str) 
     assert (found.bottleneck, found.confidence, found.certainty) == (Bottleneck.MEMORY, "heuristic", "low")
 
 
+def test_the_plan_holds_what_fits_the_source_and_names_the_rest() -> None:
+    found = known(needing(), fits=frozenset({"more_programs", "pipeline_rows"}))
+    assert {"more_programs", "pipeline_rows"} == set(found.strategies)
+    assert [one.name for one in found.plan] == list(found.strategies)
+    assert "launch_parameters" in found.unfit and not set(found.unfit) & set(found.strategies)
+
+
+def test_where_nobody_looked_at_the_source_everything_is_planned() -> None:
+    found = known(needing())
+    assert found.unfit == () and len(found.strategies) == len(found.plan) > 10
+
+
+def test_a_kernel_of_another_file_is_told_to_be_left_alone() -> None:
+    """fused_linear_cross_entropy launches cross_entropy's kernel: whoever wants that faster has to ask for it there."""
+    own, other = SourceFile(path="src/k.py", text=""), SourceFile(path="src/other.py", text="")
+    assert "src/k.py, which is not a file of this kernel" in evidence(known(needing(), sources=(other,)))
+    assert "is not a file of this kernel" not in evidence(known(needing(), sources=(own, other)))
+    assert "is not a file of this kernel" not in evidence(known(needing()))
+
+
 def line(busy_us: float, waits: int = 0) -> Timeline:
     return Timeline(case=CASE.id, passes=5, wall_us=100.0, busy_us=busy_us, gap_us=5.0, waits=waits)
 

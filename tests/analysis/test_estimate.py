@@ -150,6 +150,20 @@ def test_a_program_walks_through_as_many_blocks_as_its_share_has(programs: int, 
     assert blocks_walked(made.launch(grid=(programs, 1, 1), block=block), CASE) == walked
 
 
+@pytest.mark.parametrize(("handed", "walked"), [(2 * 4096 * 1024, 1), (2 * 4096 * 1024 + 2, 2)])
+def test_no_program_walks_through_more_than_its_launch_was_handed(handed: int, walked: int) -> None:
+    """A projection's third size is summed over, and is not of the matrix that this launch is about."""
+    case = CASE.model_copy(update={"shape": (("rows", 4096), ("hidden", 8192), ("cols", 32000))})
+    assert blocks_walked(made.launch(grid=(4096, 1, 1), block=1024, tensor_bytes=handed), case) == walked
+
+
+def test_matrix_products_take_at_least_what_the_tensor_cores_need() -> None:
+    plain = made.result(CASE, made.launch())
+    products = plain.model_copy(update={"flops": 989 * 10**6, "matrix_flops": 989 * 10**6})
+    before, after = (estimate_case(facts, CASE, H200) for facts in (plain, products))
+    assert before is not None and after == pytest.approx(before + 1.0, rel=1e-3)
+
+
 def test_a_tile_of_two_blocks_is_their_product_and_a_kernel_without_one_walks_once() -> None:
     tile = made.launch(grid=(256, 1, 1), constants=(("BLOCK_ROW", "16"), ("BLOCK_SIZE", "4096")))
     assert blocks_walked(tile, CASE) == 1

@@ -30,6 +30,26 @@ def test_a_step_is_its_two_passes() -> None:
     assert forward + backward == full
 
 
+def three(direction: Any) -> Shape:
+    return Shape(direction, direction, (("rows", 64), ("hidden", 128), ("cols", 1000)), "bfloat16")
+
+
+def test_a_gradient_that_comes_ready_is_made_by_the_forward_pass() -> None:
+    """One product for the logits and two for the gradients; what is left is to multiply those by a number."""
+    recipe, product = RECIPES["fused_linear_cross_entropy"], 2 * 64 * 128 * 1000
+    every, products = work_of(recipe, three("forward"))
+    assert products == 3 * product < every
+    assert work_of(recipe, three("backward")) == (64 * 128 + 1000 * 128, 0)
+
+
+def test_a_gradient_that_does_not_is_made_by_the_backward_pass() -> None:
+    """kl_div's is of the target alone, and its forward pass does not write it."""
+    assert not RECIPES["kl_div"].comes_ready
+    forward, backward = (work_of(RECIPES["kl_div"], shape(d, 64, 1000))[0] for d in ("forward", "backward"))
+    assert forward > 0 and backward > 0
+    assert work_of(RECIPES["kl_div"], shape("full", 64, 1000))[0] == forward + backward
+
+
 @pytest.mark.parametrize(("rows", "inner", "cols"), [(5, 7, 3), (16, 9, 100), (1000, 4096, 128_256)])
 def test_the_count_is_carried_exactly_to_any_size(rows: int, inner: int, cols: int) -> None:
     """x @ w, and one addition an element behind it."""

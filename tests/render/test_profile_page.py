@@ -218,3 +218,43 @@ def test_no_number_of_the_hardware_stands_without_its_source() -> None:
     body = comments.checkpoint_profile(campaign(watched()))
     lines = [line for line in body.splitlines() if "GB/s" in line or "TFLOP/s" in line]
     assert lines and all(" <- " in line for line in lines), lines
+
+
+def test_products_and_the_rest_have_a_peak_and_a_ridge_each() -> None:
+    """One number alone would be the ridge of neither: tensor cores do fifteen times what the vector units do."""
+    plain = watched()
+    first, *others = plain.baseline.cases
+    cases = (first.model_copy(update={"flops": 10**12, "matrix_flops": 10**12}), *others)
+    baseline = plain.baseline.model_copy(update={"cases": cases})
+    roofs = diagnose(baseline, plain.suite, for_runner(baseline.runner)).roofs
+    both = plain.model_copy(update={"diagnosis": plain.diagnosis.model_copy(update={"roofs": roofs})})
+    assert re.fullmatch(
+        r"ridge: [\d.]+ FLOP a byte at 67 TFLOP/s, [\d.]+ FLOP a byte at 989 TFLOP/s; below it memory is the limit",
+        profile_rows.ridge(both),
+    )
+    arithmetic = [line for line in profile_rows.ceilings(both) if line.startswith("arithmetic")]
+    assert len(arithmetic) == 2 and "989" in arithmetic[0] and "67" in arithmetic[1]
+    assert profile_rows.ridge(plain).count("FLOP a byte") == 1
+
+
+def test_a_plan_names_what_does_not_fit_and_says_so_when_nothing_does() -> None:
+    plain = watched()
+
+    def told(**fields: Any) -> str:
+        return profile_text(plain.model_copy(update={"diagnosis": plain.diagnosis.model_copy(update=fields)}))
+
+    assert "Nothing to change in this source for tile_rows, walk_rows." in told(unfit=("tile_rows", "walk_rows"))
+    assert "Nothing to change" not in told()
+    nothing = told(unfit=("tile_rows",), strategies=(), plan=())
+    assert "What to try, in this order\n  No idea that is known here finds anything to change" in nothing
+
+
+def test_an_idea_that_came_to_fit_later_is_not_called_unplanned() -> None:
+    plain = watched()
+    first = a.rounds()[0]
+    hypothesis = first.variant.hypothesis.model_copy(update={"technique": "tile_rows"})
+    played = first.model_copy(update={"variant": first.variant.model_copy(update={"hypothesis": hypothesis})})
+    for unfit, said in ((("tile_rows",), "fits since another"), ((), "not planned")):
+        diagnosis = plain.diagnosis.model_copy(update={"plan": (), "unfit": unfit})
+        found = campaign(plain.model_copy(update={"diagnosis": diagnosis}), rounds=(played,))
+        assert [row[2] for row in profile_rows.came_of(found)] == [said]
