@@ -1,4 +1,5 @@
-"""Who goes on in the search: looks at 12, 24, 48 and 96 blocks of one process, and the losers leave early.
+"""Who goes on in the search: looks at 12, 24, 48 and 96 blocks of one process, and the losers leave early; where many
+race at once, who is far behind after four.
 
 A race decides who is confirmed, never what is published. What a look says of one variant:
 
@@ -19,6 +20,8 @@ from bot.analysis.paired import MIN_GAIN, ROUNDING, process_mean
 from bot.model.measurement import Block
 
 LOOKS = (12, 24, 48, 96)
+GLANCE = 4
+"""Blocks of a case after which one of many is clearly behind, or is read on."""
 FUTILE = 0.975
 """One-sided: a variant leaves when its upper bound of this share is below what is asked."""
 CLEAR = 2.60
@@ -66,6 +69,19 @@ def standing(cases: Sequence[Sequence[Block]], weights: Sequence[float] | None =
         freedom=min(found.freedom for found in means),
         blocks=min(found.blocks for found in means),
     )
+
+
+def glanced(blocks: Sequence[Block]) -> Standing | None:
+    """One case of one of many; None while too little of it was undisturbed."""
+    if len(blocks) < GLANCE:
+        return None
+    found = process_mean(blocks)
+    return Standing(found.mean, found.error, found.freedom, found.blocks)
+
+
+def behind(now: Standing | None, leader: Standing | None) -> bool:
+    """Clearly, and not by chance nor by a lucky set of addresses."""
+    return now is not None and leader is not None and now.high < leader.low - SLACK
 
 
 def next_look(blocks: int) -> int | None:

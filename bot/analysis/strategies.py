@@ -62,10 +62,10 @@ AIMS: dict[str, Aim] = {
     ),
     "tile_rows": Aim(("C5", "G2"), UNHIDDEN, "tiles of a row leave room for many programs"),
     "walk_rows": Aim(("C1", "C4"), UNHIDDEN, "a row in blocks needs fewer registers than a row at once"),
-    "pipeline_rows": Aim(("P0", "M4"), ("waiting",), "the next rows can be under way while one is worked on"),
+    "pipeline_rows": Aim(("P0", "M4"), ("waiting", "issue"), "the next rows can be under way while one is worked on"),
     "block_rows": Aim(("P0", "G2"), UNHIDDEN, "several rows make one block, whose loads and sums wait together"),
     "partial_sums": Aim(("G1",), ("waiting", "excess"), "additions to the same few places queue"),
-    "more_programs": Aim(("G2",), ("waiting",), "a second program works while one waits"),
+    "more_programs": Aim(("G2",), ("waiting", "issue"), "a second program works while one waits"),
     "drop_zero_fill": Aim(
         ("M3", "G1"), ("excess", "fixed"), "a fill writes every byte once more, in a launch of its own"
     ),

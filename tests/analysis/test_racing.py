@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from bot.analysis.racing import LOOKS, Step, next_look, standing, step
+from bot.analysis.racing import GLANCE, LOOKS, Step, behind, glanced, next_look, standing, step
 from bot.model.measurement import Block
 from tests.analysis.blocks import exact, noisy
 
@@ -126,3 +126,29 @@ def test_several_noisy_cases_together_are_known_better_than_one() -> None:
 def test_nothing_is_decided_before_the_first_look(cases: list[tuple[Block, ...]]) -> None:
     with pytest.raises(ValueError, match="12 blocks"):
         standing(cases)
+
+
+# Many at once
+
+
+def dropped(percent: float, sd: float) -> float:
+    """How often a glance at one that is so much faster than the leader, or slower, says that it is behind."""
+    dice, count = random.Random(f"glance {percent} {sd}"), 0
+    for _ in range(RACES):
+        leader = glanced(noisy(dice, dice.gauss(0.0, 0.15), sd, LOOKS[0]))
+        count += behind(glanced(noisy(dice, dice.gauss(percent, 0.15), sd, GLANCE)), leader)
+    return count / RACES
+
+
+def test_a_glance_sends_home_who_is_far_behind_and_nobody_who_leads() -> None:
+    assert dropped(-10.0, 0.8) >= 0.95
+    assert dropped(0.0, 0.8) <= 0.02
+    assert dropped(1.0, 0.8) == 0.0
+
+
+def test_without_a_leader_or_with_too_few_blocks_nobody_is_behind() -> None:
+    slow, fast = (glanced(exact(percent, GLANCE)) for percent in (-10.0, 10.0))
+    assert behind(slow, fast)
+    assert not behind(slow, None)
+    assert glanced(exact(-10.0, GLANCE - 1)) is None
+    assert not behind(None, fast)
