@@ -1,0 +1,246 @@
+"""A small decoder that trains with the library's public functions, each where such an op is used.
+
+Import it when the tree whose ops are wanted is first on the path. Its layers take turns in being like four kinds of
+model; the last hidden state is a mixture of what all of them left, and five losses are added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from liger_kernel.transformers import functional as liger
+from torch import Tensor, nn
+from torch.nn.functional import embedding, log_softmax, scaled_dot_product_attention
+
+EPS = 1e-5
+IGNORED = -100
+SHARES = {"next": 1.0, "after": 0.3, "jsd": 0.5, "kl": 0.1, "tvd": 0.5}
+"""What each loss adds to the one that is trained on."""
+
+
+@dataclass(frozen=True)
+class Size:
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    inner: int
+    vocabulary: int
+    batch: int
+    tokens: int
+
+
+SIZES = {
+    "tiny": Size(4, 32, 2, 1, 48, 96, 2, 6),
+    "small": Size(4, 1024, 8, 2, 2048, 32000, 8, 512),
+    "real": Size(4, 4096, 32, 8, 14336, 128256, 2, 2048),
+}
+"""Tiny is for the interpreter. Small is as wide as the library's own mini model of Llama 3, real as Llama 3 8B; both
+have four layers."""
+
+
+def drawn(*shape: int) -> nn.Parameter:
+    """So that what comes out of a product is as large as what goes in, whatever the size."""
+    return nn.Parameter(torch.randn(*shape) * shape[-1] ** -0.5)
+
+
+class RMSNorm(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return liger.liger_rms_norm(x, self.weight, EPS)
+
+
+class LayerNorm(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return liger.liger_layer_norm(x, self.weight, self.bias, EPS)
+
+
+class DyT(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.alpha = nn.Parameter(torch.full((1,), 0.5))
+        self.gamma, self.beta = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return liger.liger_dyt(x.contiguous(), self.alpha, self.gamma, self.beta)
+
+
+class Gated(nn.Module):
+    """Two projections up, one of which opens the other, and one down."""
+
+    def __init__(self, size: Size, gate: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.gate = gate
+        self.opens, self.up = drawn(size.inner, size.hidden), drawn(size.inner, size.hidden)
+        self.down = drawn(size.hidden, size.inner)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.gate(x @ self.opens.T, x @ self.up.T) @ self.down.T
+
+
+class Squared(nn.Module):
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.up, self.down = drawn(size.inner, size.hidden), drawn(size.hidden, size.inner)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return liger.liger_relu_squared(x @ self.up.T) @ self.down.T
+
+
+class Polynomial(nn.Module):
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.up, self.down = drawn(size.inner, size.hidden), drawn(size.hidden, size.inner)
+        self.weight, self.bias = nn.Parameter(torch.full((3,), 1 / 3)), nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return liger.liger_poly_norm(x @ self.up.T, self.weight, self.bias) @ self.down.T
+
+
+def fused(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def by_scores(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """With the scores written out, for the library's softmax."""
+    tokens = q.shape[-2]
+    later = torch.ones(tokens, tokens, dtype=torch.bool, device=q.device).triu(1)
+    scores = (q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5).masked_fill(later, float("-inf"))
+    return liger.liger_softmax(scores) @ v
+
+
+@dataclass(frozen=True)
+class Kind:
+    norm: Callable[[int], nn.Module]
+    mlp: Callable[[Size], nn.Module]
+    attend: Callable[[Tensor, Tensor, Tensor], Tensor] = fused
+    normed_heads: bool = False
+    """Queries and keys are normed, head by head."""
+    grouped: bool = False
+    """What the heads found is normed, head by head; in float32, as its backward pass adds up with atomics."""
+    added: bool = False
+    """The residual is added in the norm."""
+
+
+KINDS = (
+    Kind(RMSNorm, lambda size: Gated(size, liger.liger_swiglu), added=True),
+    Kind(RMSNorm, lambda size: Gated(size, liger.liger_geglu), normed_heads=True),
+    Kind(LayerNorm, Squared, attend=by_scores),
+    Kind(DyT, Polynomial, grouped=True),
+)
+"""Like Llama; like Gemma 3; like Nemotron; and what else the library has."""
+
+
+class Attention(nn.Module):
+    def __init__(self, size: Size, kind: Kind) -> None:
+        super().__init__()
+        self.size, self.kind, self.width = size, kind, size.hidden // size.heads
+        self.q, self.o = drawn(size.hidden, size.hidden), drawn(size.hidden, size.hidden)
+        self.k, self.v = (drawn(size.kv_heads * self.width, size.hidden) for _ in range(2))
+        if kind.normed_heads:
+            self.q_norm, self.k_norm = RMSNorm(self.width), RMSNorm(self.width)
+        if kind.grouped:
+            self.scale, self.shift = nn.Parameter(torch.ones(size.hidden)), nn.Parameter(torch.zeros(size.hidden))
+
+    def _heads(self, x: Tensor, weight: Tensor, heads: int) -> Tensor:
+        return (x @ weight.T).view(*x.shape[:2], heads, self.width)
+
+    def forward(self, x: Tensor, angles: tuple[Tensor, Tensor]) -> Tensor:
+        size = self.size
+        q, k = self._heads(x, self.q, size.heads), self._heads(x, self.k, size.kv_heads)
+        if self.kind.normed_heads:
+            q, k = self.q_norm(q), self.k_norm(k)
+        q, k = liger.liger_rope(q.transpose(1, 2), k.transpose(1, 2), *angles)
+        v = self._heads(x, self.v, size.kv_heads).transpose(1, 2)
+        k, v = (one.repeat_interleave(size.heads // size.kv_heads, dim=1) for one in (k, v))
+        found = self.kind.attend(q, k, v).transpose(1, 2).reshape(x.shape)
+        if self.kind.grouped:
+            flat, scale, shift = found.view(-1, size.hidden, 1).float(), self.scale.float(), self.shift.float()
+            normed = liger.liger_group_norm(flat, scale, shift, size.hidden, size.heads, EPS)
+            found = normed.view(x.shape).to(x.dtype)
+        return found @ self.o.T
+
+
+class Layer(nn.Module):
+    def __init__(self, size: Size, kind: Kind) -> None:
+        super().__init__()
+        self.added = kind.added
+        self.before, self.between = kind.norm(size.hidden), kind.norm(size.hidden)
+        self.attention, self.mlp = Attention(size, kind), kind.mlp(size)
+
+    def forward(self, x: Tensor, angles: tuple[Tensor, Tensor]) -> Tensor:
+        found = self.attention(self.before(x), angles)
+        if self.added:
+            y, x = liger.liger_fused_add_rms_norm(found, x, self.between.weight, EPS)
+        else:
+            x = x + found
+            y = self.between(x)
+        return x + self.mlp(y)
+
+
+class Decoder(nn.Module):
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.words = drawn(size.vocabulary, size.hidden)
+        self.layers = nn.ModuleList(Layer(size, KINDS[i % len(KINDS)]) for i in range(size.layers))
+        self.asks, self.keys = drawn(size.hidden), nn.Parameter(torch.ones(size.hidden))
+        self.last = RMSNorm(size.hidden)
+        self.head, self.ahead = (drawn(size.vocabulary, size.hidden) for _ in range(2))
+        width, tokens = size.hidden // size.heads, torch.arange(size.tokens)
+        turns = torch.outer(tokens, 10000.0 ** (-torch.arange(0, width, 2) / width)).repeat(1, 2)[None]
+        self.register_buffer("cos", turns.cos())
+        self.register_buffer("sin", turns.sin())
+
+    def forward(self, words: Tensor) -> Tensor:
+        left = [embedding(words, self.words)]
+        for layer in self.layers:
+            left.append(layer(left[-1], (self.cos, self.sin)))
+        return self.last(liger.liger_attn_res(torch.stack(left), self.asks, self.keys))
+
+
+class Teacher(nn.Module):
+    """Frozen, and knows of one word which come next."""
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        width = max(16, size.hidden // 8)
+        self.words, self.head = drawn(size.vocabulary, width), drawn(size.vocabulary, width)
+
+    def forward(self, words: Tensor) -> Tensor:
+        return (embedding(words, self.words) @ self.head.T).flatten(0, 1) * self.head.shape[-1] ** 0.5
+
+
+def ahead(words: Tensor, by: int) -> Tensor:
+    """The word that comes so many places later, where there is one."""
+    found = torch.full_like(words, IGNORED)
+    found[:, :-by] = words[:, by:]
+    return found.flatten()
+
+
+def losses(model: Decoder, teacher: Teacher, words: Tensor) -> dict[str, Tensor]:
+    hidden = model(words).flatten(0, 1)
+    with torch.no_grad():
+        taught = log_softmax(teacher(words), dim=-1)
+    logits = hidden @ model.head.T
+    learned = log_softmax(logits, dim=-1)
+    wide = torch.float32  # the head's gradient is added up in it, as in the library's own convergence tests
+    return {
+        "next": liger.liger_fused_linear_cross_entropy(hidden, model.head, ahead(words, 1), accum_dtype=wide),
+        "after": liger.liger_cross_entropy(hidden @ model.ahead.T, ahead(words, 2)),
+        "jsd": liger.liger_jsd(learned, taught),
+        "kl": liger.liger_kl_div(learned, taught, reduction="batchmean", log_target=True),
+        "tvd": liger.liger_tvd(liger.liger_softmax(logits), taught.exp(), reduction="batchmean"),
+    }
+
+
+def total(found: dict[str, Tensor]) -> Tensor:
+    return torch.stack([SHARES[name] * loss.float() for name, loss in found.items()]).sum()
