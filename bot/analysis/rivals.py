@@ -8,7 +8,7 @@ other is the quotient of both.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from bot.analysis.measured import read_case
@@ -25,8 +25,17 @@ from bot.analysis.paired import (
 from bot.analysis.stats import geometric_mean
 from bot.model.campaign import Campaign, Profile
 from bot.model.ids import VariantNumber
-from bot.model.measurement import Block, Evidence, Measurement, Reading, Runner
+from bot.model.measurement import Block, Evidence, Measurement, Reading, Runner, Suite
 from bot.model.rivals import RIVALS, Rival, RivalCase, RivalName, Rivalry, RivalTally
+
+LONGEST = 3
+
+
+def longest(baseline: Measurement) -> tuple[str, ...]:
+    """The cases in which v0 takes longest, what takes as long in the suite's order: what torch takes long to compile is
+    played in these."""
+    timed = [(case.case, case.timing.median_us) for case in baseline.cases if case.timing is not None]
+    return tuple(case for case, _ in sorted(timed, key=lambda one: -one[1])[:LONGEST])
 
 
 def _refused(rival: Rival) -> str:
@@ -73,13 +82,15 @@ def _is_faster(ratio: float) -> bool:
     return math.log(ratio) > ROUNDING
 
 
-def _tally(name: RivalName, profile: Profile, best: Mapping[str, Estimate], number: VariantNumber) -> RivalTally:
+def _tally(
+    name: RivalName, rivals: Sequence[Rival], suite: Suite, best: Mapping[str, Estimate], number: VariantNumber
+) -> RivalTally:
     """In the suite's order; a case that is said twice counts as it was said first."""
     said: dict[str, Rival] = {}
-    for rival in profile.rivals:
+    for rival in rivals:
         if rival.name == name:
             said.setdefault(rival.case, rival)
-    order = [one.id for one in profile.suite.cases if one.id in said]
+    order = [one.id for one in suite.cases if one.id in said]
     why = {case: _refused(said[case]) for case in order}
     cases = tuple(
         _case(case, reading, best.get(case))
@@ -120,19 +131,26 @@ def _of_best(tallies: tuple[RivalTally, ...]) -> float | None:
     return geometric_mean(ratios) if ratios and len(ratios) == len(seen) else None
 
 
-def _kind(runner: Runner) -> tuple[str, str, int]:
+def kind_of(runner: Runner) -> tuple[str, str, int]:
+    """Of GPU: times of one kind are held against each other."""
     return runner.arch, runner.gpu_name, runner.gpu_memory_mib
 
 
-def rivalry(profile: Profile, number: VariantNumber = 0, found: Measurement | None = None) -> Rivalry | None:
+def rivalry(
+    profile: Profile,
+    number: VariantNumber = 0,
+    found: Measurement | None = None,
+    later: Sequence[Rival] = (),
+) -> Rivalry | None:
     """Of v0, or of the variant `number` that `found` is of. None where nobody was played, as on no machine without a
-    GPU. A variant that was timed on another kind of GPU is held against nobody."""
-    runner = profile.baseline.runner
-    if not profile.rivals or runner.evidence is not Evidence.MEASURED:
+    GPU. A variant that was timed on another kind of GPU is held against nobody. `later`: those that were played when
+    there was a winner."""
+    runner, played = profile.baseline.runner, (*profile.rivals, *later)
+    if not played or runner.evidence is not Evidence.MEASURED:
         return None
-    best = confirmed(found) if number and found is not None and _kind(found.runner) == _kind(runner) else {}
-    named = [name for name in RIVALS if any(rival.name == name for rival in profile.rivals)]
-    tallies = tuple(_tally(name, profile, best, number) for name in named)
+    best = confirmed(found) if number and found is not None and kind_of(found.runner) == kind_of(runner) else {}
+    named = [name for name in RIVALS if any(rival.name == name for rival in played)]
+    tallies = tuple(_tally(name, played, profile.suite, best, number) for name in named)
     return Rivalry(tallies, number, _of_best(tallies), runner.gpu_name)
 
 
@@ -142,4 +160,4 @@ def of_campaign(campaign: Campaign) -> Rivalry | None:
         return None
     number = campaign.incumbent if campaign.winner is None else campaign.winner
     played = campaign.round_of(number) if number else None
-    return rivalry(campaign.profile, number, played.measurement if played else None)
+    return rivalry(campaign.profile, number, played.measurement if played else None, campaign.rivals)

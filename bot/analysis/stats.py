@@ -89,7 +89,8 @@ class _Pair:
         )
 
 
-def _value(speed: float, memory: float, goal: Goal) -> float:
+def value_of(speed: float, memory: float, goal: Goal) -> float:
+    """What a goal makes of the two."""
     match goal:
         case Goal.SPEED:
             return speed
@@ -120,7 +121,7 @@ def _interval(found: Estimate, memory: float, goal: Goal) -> tuple[float, float]
     low, high = found.interval()
     if goal is Goal.MEMORY or math.isinf(high):
         return None
-    return _value(math.exp(low), memory, goal), _value(math.exp(high), memory, goal)
+    return value_of(math.exp(low), memory, goal), value_of(math.exp(high), memory, goal)
 
 
 def score(baseline: Measurement, candidate: Measurement, suite: Suite, scope: Scope, goal: Goal) -> Score:
@@ -143,7 +144,7 @@ def score(baseline: Measurement, candidate: Measurement, suite: Suite, scope: Sc
     interval = _interval(found, memory, goal) if found else None
     return Score(
         evidence=candidate.runner.evidence,
-        value=_value(speed, memory, goal),
+        value=value_of(speed, memory, goal),
         low=interval[0] if interval else None,
         high=interval[1] if interval else None,
         speed=speed,

@@ -11,30 +11,32 @@ from dataclasses import dataclass
 
 from bot.model.diagnosis import Bottleneck, Strategy
 
-LATE = ("partial_sums", "scale_at_store", "scale_in_kernel", "base_two", "cache_hints")
+SUMS = ("sum_together", "sum_at_once")
+LATE = ("partial_sums", *SUMS, "scale_at_store", "scale_in_kernel", "base_two", "cache_hints")
+AHEAD = ("sum_behind_loop", "pipeline_rows", "pipeline_steps", "block_rows")
 STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     Bottleneck.MEMORY: (
-        *("launch_parameters", "drop_zero_fill", "tile_rows", "walk_rows", "pipeline_rows", "block_rows"),
+        *("launch_parameters", "reduce_loss", "drop_zero_fill", "tile_rows", "walk_rows", *AHEAD),
         *("divide_by_constants", *LATE, "more_programs"),
     ),
     Bottleneck.RESOURCE: (
-        *("launch_parameters", "walk_rows", "tile_rows", "pipeline_rows", "block_rows", "divide_by_constants"),
-        *("more_programs", "drop_zero_fill", *LATE),
+        *("launch_parameters", "walk_rows", "tile_rows", *AHEAD, "divide_by_constants"),
+        *("more_programs", "reduce_loss", "drop_zero_fill", *LATE),
     ),
     Bottleneck.LATENCY: (
-        *("launch_parameters", "pipeline_rows", "block_rows", "more_programs", "tile_rows", "walk_rows"),
-        *("divide_by_constants", "drop_zero_fill", *LATE),
+        *("launch_parameters", *AHEAD, "more_programs", "tile_rows", "walk_rows"),
+        *("divide_by_constants", "reduce_loss", "drop_zero_fill", *LATE),
     ),
     Bottleneck.HOST: (
-        *("launch_parameters", "drop_zero_fill", "scale_at_store", "scale_in_kernel", "partial_sums"),
-        *("pipeline_rows", "block_rows", "more_programs", "tile_rows", "walk_rows"),
+        *("launch_parameters", "reduce_loss", "drop_zero_fill", "scale_at_store", "scale_in_kernel"),
+        *("partial_sums", *SUMS, *AHEAD, "more_programs", "tile_rows", "walk_rows"),
         *("divide_by_constants", "base_two", "cache_hints"),
     ),
     **dict.fromkeys(
         (Bottleneck.COMPUTE, Bottleneck.BALANCED, Bottleneck.LAUNCH),
         (
-            *("launch_parameters", "pipeline_rows", "block_rows", "more_programs", "drop_zero_fill", "tile_rows"),
-            *("walk_rows", "divide_by_constants", *LATE),
+            *("launch_parameters", *AHEAD, "more_programs", "drop_zero_fill", "tile_rows"),
+            *("walk_rows", "divide_by_constants", "reduce_loss", *LATE),
         ),
     ),
 }
@@ -62,13 +64,18 @@ AIMS: dict[str, Aim] = {
     ),
     "tile_rows": Aim(("C5", "G2"), UNHIDDEN, "tiles of a row leave room for many programs"),
     "walk_rows": Aim(("C1", "C4"), UNHIDDEN, "a row in blocks needs fewer registers than a row at once"),
+    "sum_behind_loop": Aim(("P0",), ("waiting",), "all warps meet for a sum that nobody reads before the loop is over"),
     "pipeline_rows": Aim(("P0", "M4"), ("waiting", "issue"), "the next rows can be under way while one is worked on"),
+    "pipeline_steps": Aim(("P0", "M4"), ("waiting", "issue"), "the next block of a row can be under way meanwhile"),
     "block_rows": Aim(("P0", "G2"), UNHIDDEN, "several rows make one block, whose loads and sums wait together"),
     "partial_sums": Aim(("G1",), ("waiting", "excess"), "additions to the same few places queue"),
+    "sum_together": Aim(("G1", "M3"), ("fixed",), "torch adds up and rounds in four small launches"),
+    "sum_at_once": Aim(("G1", "M3"), ("fixed",), "torch adds up and rounds in two small launches"),
     "more_programs": Aim(("G2",), ("waiting", "issue"), "a second program works while one waits"),
     "drop_zero_fill": Aim(
         ("M3", "G1"), ("excess", "fixed"), "a fill writes every byte once more, in a launch of its own"
     ),
+    "reduce_loss": Aim(("M3", "G1"), ("excess",), "a loss of each element is written, to be added up and forgotten"),
     "scale_at_store": Aim(("G1", "M3"), ("excess", "fixed"), "a product and a quotient are passes over every byte"),
     "scale_in_kernel": Aim(("G1", "M3"), ("excess", "fixed"), "a general library kernel moves more than the bytes"),
     "base_two": Aim(("C1",), ("issue",), "an exponential to the base of two is one instruction of the GPU"),

@@ -104,6 +104,12 @@ class Checker:
         )
         return ran + tuple(CheckResult(case=case, passed=True, detail=why) for case, why in self._plan.skipped)
 
+    @property
+    def excused(self) -> frozenset[str]:
+        """Cases in which the untouched kernel is wrong itself."""
+        base = self.baseline
+        return frozenset(row.case for row in base.rows if not row.passed) if base is not None else frozenset()
+
     def check_baseline(self, laid: Laid) -> Checked:
         """Computed once; every variant is held against it."""
         if self.baseline is None:

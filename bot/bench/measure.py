@@ -216,6 +216,19 @@ class StaticBench:
             return (), (), Fault(kind="protocol", detail=clip(str(error)))
         return cases, passports, compile_pool.first_fault(answer, books)
 
+    def _run(
+        self, files: tuple[SourceFile, ...], checked: Checked | None, *, passports: bool
+    ) -> tuple[Checked, CompileAnswer | Fault]:
+        """Checked and compiled, side by side."""
+        laid = self._lay(files)
+        try:
+            with ThreadPoolExecutor(max_workers=2) as threads:
+                compiling = threads.submit(self._compile, laid, passports=passports)
+                checked = checked or threads.submit(self._checks, laid).result()
+                return checked, compiling.result()
+        finally:
+            shutil.rmtree(laid.folder, ignore_errors=True)
+
     def _books(self, files: tuple[SourceFile, ...]) -> compile_pool.Ledger:
         return compile_pool.ledger(self._site, files, self._arch)
 
@@ -231,14 +244,7 @@ class StaticBench:
         """Facts alone: `timing` of each case is left for the model to fill in. What was `checked` before is not
         checked again."""
         started = time.monotonic()
-        laid = self._lay(files)
-        try:
-            with ThreadPoolExecutor(max_workers=2) as threads:
-                compiling = threads.submit(self._compile, laid, passports=passports)
-                checked = checked or threads.submit(self._checks, laid).result()
-                compiled = compiling.result()
-        finally:
-            shutil.rmtree(laid.folder, ignore_errors=True)
+        checked, compiled = self._run(files, checked, passports=passports)
         books = self._books(files)
         cases, stamps, fault = self._facts(compiled, books, checked.shares)
         if sources_digest(files) == sources_digest(self._base) and not isinstance(compiled, Fault):

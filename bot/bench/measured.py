@@ -22,8 +22,10 @@ from bot.bench.launcher import Limits
 from bot.bench.looking import Found, Scene, look
 from bot.bench.measure import Deadlines, StaticBench, make_cells
 from bot.bench.race import Entry, Result
-from bot.bench.readings import recorded, timing_of
+from bot.bench.readings import goes_on, paired, recorded, timing_of
+from bot.bench.rivals import Heat
 from bot.bench.takes import GpuChecker, Take
+from bot.bench.under_compile import Finalists
 from bot.errors import OperatorError
 from bot.model.measurement import (
     Block,
@@ -32,11 +34,11 @@ from bot.model.measurement import (
     Evidence,
     Fault,
     Measurement,
-    Paired,
     Reading,
     Runner,
     Sanitized,
     Suite,
+    UnderCompile,
 )
 from bot.model.rivals import Rival, RivalName
 from bot.model.site import KernelSite
@@ -98,6 +100,7 @@ class MeasuredBench(StaticBench):
         self._turn = threading.Lock()
         """One variant at a time has the clock."""
         super().__init__(tree, site, suite, cells.gpu.arch, cells, deadlines, seed)
+        self._finalists = Finalists(self._judge)
         self._bytes = {case.call.case: case.call.nbytes for case in self._plan.cases}
         self.gpu_ms = 0.0
         """GPU time spent on timing so far."""
@@ -148,11 +151,13 @@ class MeasuredBench(StaticBench):
             checked, compiled = self._run(files, checked, passports=passports)
         books = self._books(files)
         cases, stamps, fault = self._facts(compiled, books, checked.shares)
-        rows, fault, looked = checked.rows, checked.fault or fault, None
+        rows, fault = checked.rows, checked.fault or fault
+        looked, went = None, None
         if fault is None and self._all_right(rows):
             with self._turn:
                 cases, rows, fault = self._timed(files, cases, rows)
-                looked = self.sanitized(files) if fault is None and sanitizer.is_finalist(cases) else None
+                if fault is None and sanitizer.is_finalist(cases):
+                    looked, went = self._last_questions(files)
         return Measurement(
             runner=self.runner,
             source=sources_digest(files),
@@ -161,26 +166,12 @@ class MeasuredBench(StaticBench):
             passports=stamps,
             fault=fault,
             sanitized=looked,
+            under_compile=went,
             seconds=round(time.monotonic() - started, 3),
         )
 
-    def _run(
-        self, files: tuple[SourceFile, ...], checked: Checked | None, *, passports: bool
-    ) -> tuple[Checked, CompileAnswer | Fault]:
-        """On the GPU and through the compiler, side by side."""
-        laid = self._lay(files)
-        try:
-            with ThreadPoolExecutor(max_workers=2) as threads:
-                compiling = threads.submit(self._compile, laid, passports=passports)
-                checked = checked or threads.submit(self._checks, laid).result()
-                return checked, compiling.result()
-        finally:
-            shutil.rmtree(laid.folder, ignore_errors=True)
-
     def _all_right(self, rows: tuple[CheckResult, ...]) -> bool:
-        base = self._checker.baseline
-        excused = {row.case for row in base.rows if not row.passed} if base is not None else set()
-        return all(row.passed for row in rows if row.case not in excused)
+        return all(row.passed for row in rows if row.case not in self._checker.excused)
 
     def _timed(
         self, files: tuple[SourceFile, ...], cases: tuple[CaseResult, ...], rows: tuple[CheckResult, ...]
@@ -215,10 +206,21 @@ class MeasuredBench(StaticBench):
         with self._scene(files) as scene:
             return look(scene, kernels, clocked)
 
+    def _last_questions(self, files: tuple[SourceFile, ...]) -> tuple[Sanitized, UnderCompile]:
+        """Side by side, as nothing is timed any more and much of either is the host's."""
+        with ThreadPoolExecutor(max_workers=1) as beside:
+            went = beside.submit(self.under_compile, files)
+            return self.sanitized(files), went.result()
+
     def sanitized(self, files: tuple[SourceFile, ...]) -> Sanitized:
         """What these files do to memory that is not theirs, and v0 does not."""
         with self._scene(files) as mine, self._scene(self._base) as stock:
             return sanitizer.sanitized(mine, stock)
+
+    def under_compile(self, files: tuple[SourceFile, ...]) -> UnderCompile:
+        """What torch.compile makes of these files where it takes v0."""
+        with self._scene(files) as mine, self._scene(self._base) as stock:
+            return self._finalists.under_compile(mine, stock, self._checker.excused)
 
     @contextmanager
     def _scene(self, files: tuple[SourceFile, ...]) -> Iterator[Scene]:
@@ -232,9 +234,7 @@ class MeasuredBench(StaticBench):
     def race(self, entries: tuple[Entry, ...]) -> Result:
         """Many versions of one source beside v0, for what is worth a round; nothing of it is published."""
         started, before = time.monotonic(), self.gpu_ms
-        if self._checker.baseline is None:
-            self._checker.check_baseline(self._lay(self._base))
-        stock = self._takes.takes(sources_digest(self._base))
+        stock = self._stock()
         limits = Limits(race.RECORD_S, self._deadlines.gpu_memory_bytes)
 
         def record(laid: Laid, cases: tuple[str, ...]) -> Mapping[str, Take] | Fault:
@@ -242,13 +242,11 @@ class MeasuredBench(StaticBench):
             return stock if untouched else self._takes.brief(laid, cases, limits)
 
         def begin(case: str, takes: Sequence[Take], fresh: bool) -> None:
-            if case not in self._lanes:
-                opened = self._open(case, (stock[case],), stock[case], fresh=fresh)
-                self._lanes[case], fresh = lanes_for(opened.pilot_us, self._bytes[case]), False
-            self._open(case, takes, stock[case], fresh=fresh)
+            learnt = self._learn_lanes(case, stock, fresh=fresh)
+            self._open(case, takes, stock[case], fresh=fresh and not learnt)
 
-        def read(case: str, place: int) -> tuple[Block, ...]:
-            return self._read(case, race.BLOCKS, 0, place=place).blocks
+        def read(case: str, place: int, blocks: int) -> tuple[Block, ...]:
+            return self._read(case, blocks, 0, place=place).blocks
 
         with self._turn:
             self._judge.ask(StartRequest("start", 1), Started)
@@ -257,21 +255,44 @@ class MeasuredBench(StaticBench):
         return Result(ran, round(time.monotonic() - started, 3), round(self.gpu_ms - before, 3))
 
     def rivals(self) -> tuple[Rival, ...]:
-        """What plain PyTorch makes of the same cases. Before any variant is there: a rival computes what is right."""
-        stock = self._takes.takes(sources_digest(self._base))
+        """What plain PyTorch makes of the same cases."""
         largest = sorted(self._plan.cases, key=lambda case: -case.minimum_bytes)
-        cases = [case.call.case for case in largest if stock[case.call.case].folder is not None]
+        return self._played(rivals.PROFILED, [case.call.case for case in largest])
+
+    def rivals_of_winner(self, cases: Sequence[str]) -> tuple[Rival, ...]:
+        """What torch makes of these when it takes its time."""
+        return self._played(rivals.WON, cases)
+
+    def _played(self, heat: Heat, cases: Sequence[str]) -> tuple[Rival, ...]:
+        """A rival computes what is right, so each of these is alone with v0 in processes of their own."""
+        stock = self._stock()
 
         def begin(case: str, name: RivalName, fresh: bool) -> None:
-            lanes, folder = self._lanes.get(case, 1), str(stock[case].folder)
-            self._judge.ask(OpenRequest("open", case, folder, (), lanes, fresh, (name,)), Opened)
+            fresh = self._learn_lanes(case, stock, fresh=True) or fresh
+            folder = str(stock[case].folder)
+            self._judge.ask(OpenRequest("open", case, folder, (), self._lanes[case], fresh, (name,)), Opened)
 
         with self._turn:
-            found = rivals.read(cases, begin, lambda case: self._read(case, rivals.BLOCKS, 0), Wrong)
+            there = [case for case in cases if stock[case].folder is not None]
+            found = rivals.read(heat, there, begin, lambda case: self._read(case, rivals.BLOCKS, 0), Wrong)
             self._judge.ask(CloseRequest("close"), Closed)
         return found
 
     # -- clocks -----------------------------------------------------------------------------------------------
+
+    def _stock(self) -> dict[str, Take]:
+        """v0's recordings, also in a job that goes on where another one left."""
+        if self._checker.baseline is None:
+            self._checker.check_baseline(self._lay(self._base))
+        return self._takes.takes(sources_digest(self._base))
+
+    def _learn_lanes(self, case: str, stock: dict[str, Take], *, fresh: bool) -> bool:
+        """True where they were not known, and v0 had to be played to know."""
+        if case in self._lanes:
+            return False
+        opened = self._open(case, (stock[case],), stock[case], fresh=fresh)
+        self._lanes[case] = lanes_for(opened.pilot_us, self._bytes[case])
+        return True
 
     def _open(self, case: str, some: Sequence[Take], stock: Take, *, fresh: bool) -> Opened:
         """v0 and these, each an arm of its own."""
@@ -322,7 +343,7 @@ class MeasuredBench(StaticBench):
         search = {case.case: self._search(case.case, mine, stock, fresh=i == 0) for i, case in enumerate(cases)}
         confirm: dict[str, list[tuple[Reading, Reading]]] = {case.case: [] for case in cases}
         bursts: dict[str, tuple[float, float]] = {}
-        if self._effort.processes and (self._effort.losers or self._goes_on(search)):
+        if self._effort.processes and (self._effort.losers or goes_on(list(search.values()))):
             self._judge.ask(StartRequest("start", self._effort.processes), Started)
             for process in range(self._effort.processes):
                 last = process == self._effort.processes - 1
@@ -332,19 +353,15 @@ class MeasuredBench(StaticBench):
                         burst = self._judge.ask(BurstRequest("burst"), Burst)
                         bursts[case.case] = (round(burst.wall_ratio, 6), round(burst.event_ratio, 6))
         self._judge.ask(CloseRequest("close"), Closed)
-        return tuple(self._result(case, search[case.case], confirm[case.case], bursts.get(case.case)) for case in cases)
+        return tuple(
+            paired(case, search[case.case], confirm[case.case], bursts.get(case.case), self._roofs[case.case])
+            for case in cases
+        )
 
     def _search(self, case: str, mine: dict[str, Take], stock: dict[str, Take], *, fresh: bool) -> Reading:
         self._open(case, (mine[case],), stock[case], fresh=fresh)
         told = self._read(case, self._effort.search, 0)
         return Reading(blocks=told.blocks, voided=told.voided)
-
-    def _goes_on(self, search: dict[str, Reading]) -> bool:
-        """Whether a confirmation could end well: the race says so, case weights aside."""
-        blocks: list[tuple[Block, ...]] = [reading.blocks for reading in search.values()]
-        if min(len(b) for b in blocks) < racing.LOOKS[0]:
-            return True
-        return racing.step(racing.standing(blocks)) is not racing.Step.DROP
 
     def _confirm(
         self, case: str, mine: dict[str, Take], stock: dict[str, Take], *, fresh: bool
@@ -352,25 +369,6 @@ class MeasuredBench(StaticBench):
         self._open(case, (mine[case],), stock[case], fresh=fresh)
         told = self._read(case, self._effort.blocks, self._effort.control)
         return Reading(blocks=told.blocks, voided=told.voided), Reading(blocks=told.control)
-
-    def _result(
-        self,
-        case: CaseResult,
-        search: Reading,
-        confirm: list[tuple[Reading, Reading]],
-        burst: tuple[float, float] | None,
-    ) -> CaseResult:
-        readings = [reading for reading, _ in confirm] or [search]
-        paired = Paired(
-            tier="replay",
-            search=search,
-            confirm=tuple(reading for reading, _ in confirm),
-            control=tuple(control for _, control in confirm),
-            burst=burst,
-        )
-        times = [us for reading in readings for block in reading.blocks for us in block[2:]]
-        update = {"paired": paired, "roof_us": self._roofs[case.case]}
-        return case.model_copy(update=update | ({"timing": timing_of(times)} if times else {}))
 
 
 def open_measured_bench(

@@ -1,4 +1,5 @@
-"""A race on the GPU: many versions of one source, each recorded once and timed for a dozen blocks beside v0.
+"""A race on the GPU: many versions of one source, each recorded once and timed for a dozen blocks beside v0, or for
+four where those show that it is far behind.
 
 Recordings are made side by side, several processes at once; the clock is one at a time. Who does not run, gives a wrong
 result in a timed slot or comes too late leaves, and nobody waits for them.
@@ -22,7 +23,7 @@ from bot.model.variant import SourceFile
 
 AT_ONCE = 4
 """On one replayer: each has buffers of its own, three times the L2 and more."""
-RECORDERS = 6
+RECORDERS = 8
 """Processes that record side by side. Nothing is timed meanwhile."""
 RECORD_S = 60.0
 """For one of them, compiling included."""
@@ -65,8 +66,9 @@ class Course:
     record: Callable[[Laid, tuple[str, ...]], Mapping[str, Take] | Fault]
     open: Callable[[str, Sequence[Take], bool], None]
     """Put v0 and these on the replayer, or on a fresh one."""
-    read: Callable[[str, int], tuple[Block, ...]]
-    """Blocks of one of those that were opened; raises `wrong` where a slot held something else than the result."""
+    read: Callable[[str, int, int], tuple[Block, ...]]
+    """So many blocks of one of those that were opened; raises `wrong` where a slot held something else than the
+    result."""
     wrong: type[Exception]
     now: Callable[[], float] = time.monotonic
 
@@ -100,6 +102,8 @@ class _Track:
     def __init__(self, course: Course) -> None:
         self._course = course
         self._fresh = True
+        self._leader: dict[str, racing.Standing] = {}
+        """Of each case who is surely the fastest so far."""
 
     def _open(self, case: str, group: list[_Running]) -> None:
         fresh, self._fresh = self._fresh, True  # what cannot be opened leaves nothing to go on with
@@ -115,7 +119,7 @@ class _Track:
             return
         for place, running in enumerate(group):
             try:
-                blocks = self._course.read(case, place)
+                blocks = self._read(case, place)
             except self._course.wrong as error:
                 running.ran.left = str(error)
             except Objection as error:
@@ -123,7 +127,23 @@ class _Track:
                 self._alone(case, group, group[place:], str(error))
                 return
             else:
-                _keep(running.ran, case, blocks)
+                self._keep(running.ran, case, blocks)
+
+    def _read(self, case: str, place: int) -> tuple[Block, ...]:
+        """Who is far behind after a glance need not be known any better."""
+        first = self._course.read(case, place, racing.GLANCE)
+        if racing.behind(racing.glanced(first), self._leader.get(case)):
+            return first
+        return (*first, *self._course.read(case, place, BLOCKS - racing.GLANCE))
+
+    def _keep(self, ran: Ran, case: str, blocks: tuple[Block, ...]) -> None:
+        now, leader = racing.glanced(blocks), self._leader.get(case)
+        if len(blocks) < BLOCKS // 2 and not racing.behind(now, leader):
+            ran.left = f"only {len(blocks)} of {BLOCKS} blocks of {case} were undisturbed"
+            return
+        ran.blocks[case] = blocks
+        if now is not None and (leader is None or now.low > leader.low):
+            self._leader[case] = now
 
     def _alone(self, case: str, group: list[_Running], rest: list[_Running], why: str) -> None:
         if len(group) == 1:
@@ -131,13 +151,6 @@ class _Track:
             return
         for running in rest:
             self.lap(case, [running])
-
-
-def _keep(ran: Ran, case: str, blocks: tuple[Block, ...]) -> None:
-    if len(blocks) < BLOCKS // 2:
-        ran.left = f"only {len(blocks)} of {BLOCKS} blocks of {case} were undisturbed"
-    else:
-        ran.blocks[case] = blocks
 
 
 def run(course: Course, entries: Sequence[Entry]) -> tuple[Ran, ...]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
+from bot.analysis import racing
 from bot.bench.takes import Take
-from bot.model.measurement import CaseResult, Timing
+from bot.model.measurement import CaseResult, Paired, Reading, Timing
 
 
 def timing_of(times: Sequence[float]) -> Timing:
@@ -25,3 +26,32 @@ def recorded(case: CaseResult, take: Take | None) -> CaseResult:
     """What a recording tells beside the launches."""
     peak, waits = (take.peak_bytes, take.waits) if take is not None else (0, 0)
     return case.model_copy(update={"memory_bytes": peak, "host_waits": waits})
+
+
+def goes_on(search: Sequence[Reading]) -> bool:
+    """Whether a confirmation could end well: the race says so, case weights aside."""
+    blocks = [reading.blocks for reading in search]
+    if min(len(some) for some in blocks) < racing.LOOKS[0]:
+        return True
+    return racing.step(racing.standing(blocks)) is not racing.Step.DROP
+
+
+def paired(
+    case: CaseResult,
+    search: Reading,
+    confirm: Sequence[tuple[Reading, Reading]],
+    burst: tuple[float, float] | None,
+    roof_us: float | None,
+) -> CaseResult:
+    """`confirm`: what each fresh process read of the variant, and of v0 against itself."""
+    readings = [reading for reading, _ in confirm] or [search]
+    found = Paired(
+        tier="replay",
+        search=search,
+        confirm=tuple(reading for reading, _ in confirm),
+        control=tuple(control for _, control in confirm),
+        burst=burst,
+    )
+    times = [us for reading in readings for block in reading.blocks for us in block[2:]]
+    update = {"paired": found, "roof_us": roof_us}
+    return case.model_copy(update=update | ({"timing": timing_of(times)} if times else {}))

@@ -4,20 +4,37 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from bot.bench.bailiff import Objection
 from bot.model.measurement import Reading
-from bot.model.rivals import RIVALS, Rival, RivalName
+from bot.model.rivals import EVERYWHERE, OF_WINNER, Rival, RivalName
 from bot.worker.contract.timing import Blocks
 
 BLOCKS = 24
-RIVALS_S = 40.0
-"""For all of them: torch compiles each pass of each shape anew."""
-LATE = f"the {RIVALS_S:.0f} s for rivals were over"
 MOST_WORDS = 400
 
 
+@dataclass(frozen=True)
+class Heat:
+    """Who is played, and how long all of it may take: torch compiles each pass of each shape anew. What is being
+    compiled when the time is over is waited for."""
+
+    names: tuple[RivalName, ...]
+    seconds: float
+
+    @property
+    def late(self) -> str:
+        return f"the {self.seconds:.0f} s for rivals were over"
+
+
+PROFILED = Heat(EVERYWHERE, 40.0)
+WON = Heat(OF_WINNER, 60.0)
+"""Beside v0 once there is a winner."""
+
+
 def read(
+    heat: Heat,
     cases: Sequence[str],
     begin: Callable[[str, RivalName, bool], None],
     blocks: Callable[[str], Blocks],
@@ -26,12 +43,12 @@ def read(
 ) -> tuple[Rival, ...]:
     """`begin` puts v0 and one of them on a process, a fresh one where it is told so. One that cannot be played is named
     with the reason and keeps nobody else from it."""
-    until, found = now() + RIVALS_S, []
-    for name in RIVALS:
+    until, found = now() + heat.seconds, []
+    for name in heat.names:
         fresh = True
         for case in cases:
             if now() > until:
-                found.append(Rival(name=name, case=case, why_not=LATE))
+                found.append(Rival(name=name, case=case, why_not=heat.late))
                 continue
             try:
                 begin(case, name, fresh)

@@ -21,7 +21,7 @@ from bot.bench.launcher import Ended, Limits, Running
 from bot.worker.contract import MAX_MANIFEST, REQUEST, ContractError, read_bytes
 from bot.worker.contract.door import IMPORTED, TO_IMPORT
 
-MOST = 6
+MOST = 8
 """As many as record side by side in a race. Each takes half a gigabyte of the host's memory, none of the GPU's."""
 MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 MOST_MODULES = 8000

@@ -188,7 +188,7 @@ def _judged(campaign: Campaign, fact: VariantJudged) -> Campaign:
 def _search_ended(campaign: Campaign, fact: SearchEnded) -> Campaign:
     _of_open_order(campaign, fact, Phase.OPTIMIZE)
     _need(all(played.verdict is not None for played in campaign.rounds), "a round has no verdict yet")
-    ended = _change(campaign, order=None, stopped=fact.why)
+    ended = _change(campaign, order=None, stopped=fact.why, rivals=campaign.rivals or fact.rivals)
     if pending_tries(campaign) and not budget_spent(campaign) and fact.why is not StopReason.GPU_TIME_SPENT:
         return ended
     if campaign.incumbent == 0:

@@ -75,6 +75,30 @@ def _set_argument(site: LaunchSite, name: str, text: str, why: str) -> cst.Funct
     return cst.ensure_type(new, cst.FunctionDef)
 
 
+def _is_made_here(site: LaunchSite, name: str) -> bool:
+    return any(source.is_plain(line, name) for line in findall(site.function, m.SimpleStatementLine()))
+
+
+def _set_above(site: LaunchSite, name: str, text: str, why: str) -> cst.FunctionDef:
+    """A variable that branches set and only this launch reads is set right above it: without a reader it would be said
+    to be unused."""
+    line, module = source.line_of(site), cst.Module(body=[site.function])
+    blocks = [tuple(found.body) for found in findall(module, m.IndentedBlock()) if isinstance(found, cst.IndentedBlock)]
+    block = next(body for body in blocks if any(one is line for one in body))
+    at = next(at for at, one in enumerate(block) if one is line)
+    earlier = block[at - 1] if at else line
+    if source.is_plain(earlier, name) and any(source.tells_of_a_rule(said) for said in _lines(earlier)):
+        old = cst.ensure_type(earlier, cst.SimpleStatementLine)
+        lines = source.commented(old.leading_lines, why)
+        changed = source.spliced(
+            module, [(old, [source.assignment(f"{name} = {text}").with_changes(leading_lines=lines)])]
+        )
+    else:
+        above = source.launched_after(site, [source.assignment(f"{name} = {text}", why)], site.call)
+        changed = source.spliced(module, [(line, above)])
+    return cst.ensure_type(changed.body[0], cst.FunctionDef)
+
+
 def _set_passed_on(site: LaunchSite, name: str, text: str, why: str, held: Place) -> cst.FunctionDef:
     """A number in the dictionary that the launch gets. What it is made of has to be there when the dictionary is."""
     value = source.expression(text)
@@ -110,6 +134,8 @@ def _number(site: LaunchSite, name: str, text: str, why: str) -> cst.FunctionDef
         changed = _set_variable(site, given.value, text, why) if known else None
         if changed is not None:
             return changed
+        if held is None and _is_made_here(site, given.value):
+            return _set_above(site, given.value, text, why)
     if held is not None:
         return _set_passed_on(site, name, text, why, held)
     return _set_argument(site, name, text, why)
@@ -179,7 +205,7 @@ def write(text: str, numbers: Numbers) -> str:
         raise NotUnderstood(f"{numbers.kernel} chooses its numbers by itself")
     for index in range(count):
         module = _write_one(module, numbers, index)
-    return str(module.code)
+    return str(source.in_lines(module, text).code)
 
 
 def with_other_warps(text: str, kernel: str, *, more: bool, why: str) -> str:
@@ -201,7 +227,7 @@ def with_other_warps(text: str, kernel: str, *, more: bool, why: str) -> str:
         else:
             changed = _set_argument(site, WARPS, now, why)
         module = source.replaced(module, site.function, changed)
-    return str(module.code)
+    return str(source.in_lines(module, text).code)
 
 
 def _scaled(now: str, *, more: bool) -> str:

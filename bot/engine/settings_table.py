@@ -18,6 +18,8 @@ from bot.model.measurement import CaseResult, Measurement, Suite, Survey
 
 NEAR_BEST = 1.02
 """A readable rule may cost this much against the best setting of each case."""
+KEPT = 0.985
+"""What a rule has to leave of each case: one that is more than 2 % slower is refused, whatever the others gain."""
 WORTH_IT = 1.01
 """A rule that promises less than 1 % is not written (L-43)."""
 THRESHOLDS_PAY = 1.03
@@ -157,8 +159,9 @@ def _choice(rule: Rule, gains: Sequence[float], rows: Sequence[Row]) -> Choice:
 
 
 def _tried(rule: Rule, rows: Sequence[Row]) -> Choice | None:
+    """None where a case is not known, or would pay for the others."""
     gains = _gains(rule, rows)
-    return _choice(rule, gains, rows) if gains is not None else None
+    return _choice(rule, gains, rows) if gains is not None and min(gains) >= KEPT else None
 
 
 def _best(rows: Sequence[Row], kernel: str, name: str, *, blocks: bool) -> Choice | None:

@@ -264,6 +264,40 @@ def with_new_argument(call: cst.Call, name: str, value: cst.BaseExpression) -> c
     return _with_new(call, cst.Arg(keyword=cst.Name(name), value=value, equal=tight))
 
 
+LONGEST = 120
+"""Characters of a line."""
+
+
+def _new_line(indent: str) -> cst.ParenthesizedWhitespace:
+    return cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(indent))
+
+
+def _on_lines(call: cst.Call) -> cst.Call:
+    """A call with each argument in a line of its own, as formatters write one that is too long."""
+    comma, end = cst.Comma(whitespace_after=_new_line("    ")), cst.Comma(whitespace_after=_new_line(""))
+    bare = [arg.with_changes(comma=comma, whitespace_after_arg=cst.SimpleWhitespace("")) for arg in call.args]
+    bare[-1] = bare[-1].with_changes(comma=end)
+    return call.with_changes(args=bare, whitespace_before_args=_new_line("    "))
+
+
+def in_lines(module: cst.Module, before: str) -> cst.Module:
+    """The module with its launches in lines that are not too long, where a change made them so."""
+    known = set(before.splitlines())
+    long = {line.strip() for line in str(module.code).splitlines() if len(line) > LONGEST and line not in known}
+    if not long:
+        return module
+
+    class Break(cst.CSTTransformer):  # type: ignore[misc]
+        def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+            if not m.matches(original_node, LAUNCH) or findall(original_node, m.Comment()):
+                return updated_node
+            lines = [line.strip() for line in code(original_node).splitlines()]
+            mine = any(line in long for line in lines) or (len(lines) == 1 and any(lines[0] in one for one in long))
+            return _on_lines(updated_node) if mine else updated_node
+
+    return cst.ensure_type(module.visit(Break()), cst.Module)
+
+
 def line_of(site: LaunchSite) -> cst.SimpleStatementLine:
     """The line that holds a launch, in whatever branch it stands."""
     statement = statements(site.function)[site.position]

@@ -31,6 +31,7 @@ from bot.guardrails.resources import resources
 from bot.guardrails.runner import runner
 from bot.guardrails.sanitizer import sanitizer
 from bot.guardrails.scope import scope
+from bot.guardrails.torch_compile import torch_compile
 from bot.model.verdict import Decision, Finding, Score, Verdict
 
 BEFORE_TIMING: dict[str, Callable[[Hearing], list[Finding]]] = {
@@ -42,6 +43,7 @@ BEFORE_TIMING: dict[str, Callable[[Hearing], list[Finding]]] = {
     "provenance": provenance,
     "correctness": correctness,
     "sanitizer": sanitizer,
+    "torch_compile": torch_compile,
 }
 STATIC = ("scope", "honesty", "duplicate")
 """Those of the first table that read the text alone: nothing that they refuse is ever run."""

@@ -94,13 +94,14 @@ class Desk:
 
     def compare(self, request: CompareRequest) -> Rows | Complaint:
         from bot.judge.answer import read_answer
-        from bot.judge.compare import rows
+        from bot.judge.compare import once, rows
 
         try:
             returned = read_answer(Path(request.folder), on_gpu=bool(self._gpu))
             if request.baseline:
                 self._known = [dataclasses.replace(k, baseline=returned.get(k.probe.call.id)) for k in self._known]
-            return Rows(rows(self._known, returned, baseline=request.baseline))
+            known = once(self._known, request.once) if request.once else self._known
+            return Rows(rows(known, returned, baseline=request.baseline))
         except Exception as error:  # hostile bytes have no closed list of ways to be wrong, and the judge has to go on
             return Complaint(clip(f"{type(error).__name__}: {error}"))
 

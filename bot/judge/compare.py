@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Collection
+
 import torch
 
 from bot.judge.answer import Found, Returned
@@ -214,3 +217,16 @@ def rows(known: list[Known], mine: dict[str, Returned], *, baseline: bool) -> tu
         return tuple(Row(name, False, "", None, clip(why)) for name in cases)
     worst = marks([entry for case in cases.values() for entry in case.entries])
     return tuple(case.row(worst.get(case.name), baseline=baseline) for case in cases.values())
+
+
+def _of_one_run(known: Known) -> Known:
+    probe, base = known.probe, known.baseline
+    if base is not None and len(base.runs) == probe.call.turns:
+        base = dataclasses.replace(base, runs=base.runs[:1], launches=0)
+    call = dataclasses.replace(probe.call, turns=1)
+    return dataclasses.replace(known, probe=dataclasses.replace(probe, call=call), baseline=base)
+
+
+def once(known: list[Known], ids: Collection[str]) -> list[Known]:
+    """Of these calls alone, for who ran each of them once."""
+    return [_of_one_run(one) for one in known if one.probe.call.id in ids]

@@ -21,7 +21,9 @@ from bot.judge.recipes import RECIPES
 from bot.worker.contract import Call, ContractError, TensorSpec
 from bot.worker.contract.tape import Left
 
-NAMES = ("eager", "compiled")
+MODES = {"compiled": None, "max-autotune": "max-autotune-no-cudagraphs"}
+"""How torch compiles a rival; one that is not here it does not. The lanes are in graphs of our own."""
+NAMES = ("eager", *MODES)
 _IN_ONE_PROCESS = "TORCHINDUCTOR_COMPILE_THREADS"
 
 
@@ -60,9 +62,9 @@ def _mathematics(kernel: str, call: Call, constants: Constants) -> Callable[...,
     return outputs
 
 
-def _compiled(run: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
+def _compiled(run: Callable[..., tuple[Any, ...]], mode: str | None) -> Callable[..., tuple[Any, ...]]:
     os.environ.setdefault(_IN_ONE_PROCESS, "1")  # the replayer's children would outlive a case
-    compiled: Callable[..., tuple[Any, ...]] = torch.compile(run, dynamic=False)
+    compiled: Callable[..., tuple[Any, ...]] = torch.compile(run, dynamic=False, mode=mode)
     return compiled
 
 
@@ -84,7 +86,7 @@ class RivalArm:
         self._call, self.left = call, left
         self._offsets = {entry: offset for entry, offset, _ in layout.inputs}
         run = _mathematics(kernel, call, constants)
-        self._run = _compiled(run) if name == "compiled" else run
+        self._run = _compiled(run, MODES[name]) if name in MODES else run
         self._outputs: dict[int, tuple[Any, ...]] = {}
         self._leaves: dict[int, dict[str, torch.Tensor]] = {}
         self._results: dict[int, dict[tuple[str, str], torch.Tensor]] = {}

@@ -216,6 +216,8 @@ class Campaign(Word):
     reviews: int = 0
     """Stagnation reviews held; the second pair of stagnant variants ends the search."""
     stopped: StopReason | None = None
+    rivals: tuple[Rival, ...] = ()
+    """Those that were played beside v0 because there was a winner, at the end of the search."""
     winner: VariantNumber | None = None
     finalization: Finalization | None = None
     answers: tuple[Answer, ...] = ()

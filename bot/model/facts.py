@@ -15,6 +15,7 @@ from bot.model.policy import RepoPolicy
 from bot.model.pull import PullSnapshot
 from bot.model.race import Race
 from bot.model.reasons import ReasonCode
+from bot.model.rivals import Rival
 from bot.model.variant import Variant
 from bot.model.verdict import Verdict
 from bot.model.word import Word
@@ -114,6 +115,8 @@ class SearchEnded(Word):
     order: OrderId
     why: StopReason
     note: str = ""
+    rivals: tuple[Rival, ...] = ()
+    """Played where there is a winner, by a job with a GPU."""
 
 
 class Finalized(Word):

@@ -210,6 +210,20 @@ class Sanitized(Word):
         return ", ".join(part for part in (words, self.detail, self.version) if part)
 
 
+class UnderCompile(Word):
+    """What torch.compile made of a variant that could win, in a few of the checks, where it takes the untouched
+    kernel."""
+
+    status: Literal["right", "breaks", "wrong", "v0_fails", "unknown"]
+    detail: str = ""
+
+    @property
+    def said(self) -> str:
+        """In a line of a report."""
+        words = {"wrong": "fails", "v0_fails": "not asked", "unknown": "not known"}.get(self.status, "right")
+        return ", ".join(part for part in (words, self.detail) if part)
+
+
 class Runner(Word):
     """The machine a measurement was made on; numbers of two runners never meet in one ratio."""
 
@@ -241,6 +255,8 @@ class Measurement(Word):
     fault: Fault | None = None
     sanitized: Sanitized | None = None
     """None where nothing that could win was confirmed, and nobody asked."""
+    under_compile: UnderCompile | None = None
+    """None where the same is true, or what came before was enough."""
     seconds: float = 0.0
 
 

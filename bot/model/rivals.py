@@ -12,8 +12,12 @@ from bot.model.ids import VariantNumber
 from bot.model.measurement import Reading
 from bot.model.word import Word
 
-RivalName = Literal["eager", "compiled"]
+RivalName = Literal["eager", "compiled", "max-autotune"]
 RIVALS: tuple[RivalName, ...] = get_args(RivalName)
+EVERYWHERE: tuple[RivalName, ...] = ("eager", "compiled")
+"""Played in every scored case, while the kernel is profiled."""
+OF_WINNER: tuple[RivalName, ...] = ("max-autotune",)
+"""Played where there is a winner, in the few cases in which v0 takes longest: to compile one takes long."""
 
 
 class Rival(Word):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bot.campaign.lineage import score_of, sources_of
@@ -77,7 +77,13 @@ class Brief:
 
     def with_text(self, path: str, text: str) -> tuple[SourceFile, ...]:
         """The incumbent's files with another text of one."""
-        return tuple(SourceFile(path=path, text=text) if file.path == path else file for file in self.sources)
+        return self.with_texts({path: text})
+
+    def with_texts(self, texts: Mapping[str, str]) -> tuple[SourceFile, ...]:
+        """The incumbent's files with other texts of some, by their paths."""
+        return tuple(
+            SourceFile(path=file.path, text=texts[file.path]) if file.path in texts else file for file in self.sources
+        )
 
     def untouched(self, kernel: str) -> bool:
         """Whether the survey still speaks of this kernel: no accepted rewrite has changed its code or its grid."""

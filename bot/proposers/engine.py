@@ -1,4 +1,5 @@
-"""The proposer that needs no model: launch numbers first, then named rewrites, the most promising first.
+"""The proposer that needs no model: launch numbers first, then named rewrites, the most promising first. On a GPU a
+rewrite that changes what a kernel stores comes before all of them.
 
 One idea a round. Every idea is built on the incumbent, so accepted ideas add up by themselves; one that was accepted
 and can be carried further is tried a second time.
@@ -11,8 +12,8 @@ from functools import lru_cache
 
 from bot.campaign.lineage import NUMBERS_TECHNIQUE
 from bot.engine import settings_table
-from bot.engine.transforms import PER_KERNEL, TRANSFORMS, more_programs
-from bot.engine.transforms.rewrite import Rewrite
+from bot.engine.transforms import ACROSS_FILES, PER_KERNEL, TRANSFORMS, more_programs
+from bot.engine.transforms.rewrite import FilesRewrite, Rewrite, of_one_file
 from bot.model.variant import Hypothesis, Proposal, SourceFile, sources_digest
 from bot.proposers import raced, room, rules, warps
 from bot.proposers.brief import Brief
@@ -29,9 +30,14 @@ FORECASTS: dict[str, Change] = {
     "cache_hints": as_it_was,
     "drop_zero_fill": as_it_was,
     "divide_by_constants": as_it_was,
+    "sum_behind_loop": as_it_was,
     "pipeline_rows": as_it_was,
+    "pipeline_steps": as_it_was,
     "block_rows": as_it_was,
     "partial_sums": as_it_was,
+    "sum_together": as_it_was,
+    "sum_at_once": as_it_was,
+    "reduce_loss": as_it_was,
     "scale_at_store": as_it_was,
     "scale_in_kernel": as_it_was,
     "base_two": as_it_was,
@@ -40,10 +46,18 @@ FORECASTS: dict[str, Change] = {
 """What a rewrite does to a launch. A cache hint changes nothing the model can see."""
 SPARING = ("drop_zero_fill",)
 """Rewrites after which a pass moves no byte that it does not have to."""
-FOR_SOME = ("walk_rows",)
+FOR_SOME = ("walk_rows", "reduce_loss")
 """Rewrites that leave most launches as they are: without a scored case they are about, there is nothing to try."""
-ON_A_GPU = ("base_two",)
-"""Rewrites that take instructions away and nothing else. Whether anybody waits for those, the model cannot tell."""
+ON_A_GPU = ("base_two", "pipeline_steps", "sum_behind_loop", "sum_together", "sum_at_once")
+"""Rewrites that take away instructions, meetings of warps or launches of torch, or hide what is waited for. What
+anybody waits for the model cannot tell, and launches of torch it does not know."""
+FIRST = ("reduce_loss",)
+"""Where variants are measured, tried before launch numbers: those that win a race are of a kernel that stores more, and
+would be raced again."""
+SHOWN = {"pipeline_rows": 1.24, "block_rows": 1.13, "tile_rows": 1.15}
+"""The least that an H200 measured of a rewrite over all scored cases of an op that it was made for
+(docs/results/h200/campaigns), where the model sees less of it: rows that are loaded ahead were tried after ideas that
+promised more, and gave more than those."""
 LAST = ("cache_hints",)
 """Finishing touches: tried on a kernel whose work and warps are settled."""
 HOPELESS = 0.95
@@ -66,16 +80,33 @@ def _rewritten(name: str, text: str, only: str = "") -> Rewrite | None:
     return PER_KERNEL[name].rewrite(text, only) if only else TRANSFORMS[name].rewrite(text)
 
 
-def _rewrite(brief: Brief, name: str) -> tuple[float, Proposal] | None:
-    """A named transform of the first file it applies to, with the model's forecast for it."""
-    if not _may_repeat(brief, name) or (name in ON_A_GPU and not brief.is_measured):
-        return None
+@lru_cache(maxsize=16)
+def _together(name: str, sources: tuple[SourceFile, ...]) -> FilesRewrite | None:
+    return ACROSS_FILES[name].rewrite({file.path: file.text for file in sources})
+
+
+def _rewrites(brief: Brief, name: str) -> Iterator[tuple[FilesRewrite, Change]]:
+    """What a named transform makes of the incumbent, file by file or of all of them, and what it does to a launch."""
+    if name in ACROSS_FILES:
+        together = _together(name, brief.sources)
+        yield from () if together is None else ((together, FORECASTS[name]),)
+        return
     for file in brief.sources:
         rewrite, change = _rewritten(name, file.text), FORECASTS[name]
-        if name == "more_programs" and rewrite is not None and (widest := room.widest(brief, rewrite.kernels)):
+        if rewrite is None:
+            continue
+        if name == "more_programs" and (widest := room.widest(brief, rewrite.kernels)):
             narrower = more_programs.rewrite(file.text, up_to=widest)
             rewrite, change = (narrower, room.up_to(widest, change)) if narrower is not None else (rewrite, change)
-        found = _hypothesis(brief, name, name, file, rewrite, change) if rewrite is not None else None
+        yield of_one_file(file.path, rewrite), change
+
+
+def _rewrite(brief: Brief, name: str) -> tuple[float, Proposal] | None:
+    """A named transform where it applies first, with the model's forecast for it."""
+    if not _may_repeat(brief, name) or (name in ON_A_GPU and not brief.is_measured):
+        return None
+    for rewrite, change in _rewrites(brief, name):
+        found = _hypothesis(brief, name, name, rewrite, change)
         if found is not None:
             return found
     return None
@@ -91,18 +122,21 @@ def _alone(brief: Brief, name: str) -> Iterator[tuple[float, Proposal]]:
         for kernel in whole.kernels if whole is not None and len(whole.kernels) > 1 else ():
             technique = f"{name}:{kernel}"
             rewrite = _rewritten(name, file.text, kernel) if not brief.rounds_with(technique) else None
-            change = FORECASTS[name]
-            found = _hypothesis(brief, name, technique, file, rewrite, change) if rewrite is not None else None
+            if rewrite is None:
+                continue
+            found = _hypothesis(brief, name, technique, of_one_file(file.path, rewrite), FORECASTS[name])
             if found is not None:
                 yield found
 
 
 def _hypothesis(
-    brief: Brief, name: str, technique: str, file: SourceFile, rewrite: Rewrite, change: Change
+    brief: Brief, name: str, technique: str, rewrite: FilesRewrite, change: Change
 ) -> tuple[float, Proposal] | None:
-    expects = forecast(brief, rewrite.kernels, change, least_traffic=name in SPARING)
+    expects = forecast(brief, rewrite.kernels, change, least_traffic=name in SPARING, spared=rewrite.spared)
     if name in FOR_SOME and expects is not None and expects.gain == 1:
         return None
+    if rewrite.kernels and expects is not None and not expects.case:
+        return None  # no scored case launches what would change
     hypothesis = Hypothesis(
         title=rewrite.title if technique == name else f"{rewrite.title}, in {rewrite.kernels[0]} alone",
         why=rewrite.why,
@@ -110,8 +144,9 @@ def _hypothesis(
         technique=technique,
         references=brief.references,
     )
-    proposal = Proposal(files=brief.with_text(file.path, rewrite.text), hypothesis=hypothesis, proposer=NAME)
-    return expects.gain if expects is not None else 1.0, proposal
+    proposal = Proposal(files=brief.with_texts(rewrite.texts), hypothesis=hypothesis, proposer=NAME)
+    gain = expects.gain if expects is not None else 1.0
+    return max(gain, SHOWN.get(name, 1.0)) if brief.is_measured else gain, proposal
 
 
 def _expected(expects: Forecast | None, seen: str) -> str:
@@ -126,8 +161,8 @@ def _ideas(brief: Brief) -> list[Proposal]:
     """Rewrites by what the model expects of them. Equal ones come in the order of the diagnosis: first what changes how
     a kernel works, then its warps, then finishing touches."""
 
-    known = [name for name in brief.diagnosis.strategies if name in TRANSFORMS]
-    order = tuple(dict.fromkeys((*known, *TRANSFORMS)))
+    every = (*ACROSS_FILES, *TRANSFORMS)
+    order = tuple(dict.fromkeys((*(name for name in brief.diagnosis.strategies if name in every), *every)))
     made = [found for name in order if name not in LAST and (found := _rewrite(brief, name)) is not None]
     made += [found for name in order for found in _alone(brief, name)]
     made += [(1.0, proposal) for proposal in warps.ideas(brief, NAME)]
@@ -138,6 +173,9 @@ def _ideas(brief: Brief) -> list[Proposal]:
 
 def _in_order(brief: Brief, tables: Tables) -> Iterator[Proposal | None]:
     """Rewrites are made only where the launch numbers have nothing new to say: making them all takes seconds."""
+    for name in FIRST if brief.is_measured else ():
+        found = _rewrite(brief, name)
+        yield found[1] if found is not None and found[0] >= HOPELESS else None
     yield from raced.ideas(brief, NAME) if brief.race is not None else _sweeps(brief, tables)
     yield from _ideas(brief)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from bot.analysis.estimate import block_of, estimate_case
 from bot.analysis.stats import geometric_mean
 from bot.hardware.catalog import for_runner
-from bot.model.measurement import Launch
+from bot.model.measurement import Case, CaseResult, Launch
 from bot.proposers.brief import Brief
 
 TILE = 1024
@@ -24,6 +25,9 @@ WALKS = 1.5
 PROLOGUE = 4
 """Elements' worth of instructions that a program spends before and after its elements."""
 
+FLOAT32 = 4
+"""Bytes."""
+
 UNSEEN = "0 to 5 %, which only a GPU can show: nothing that the model counts changes."
 
 Change = Callable[[Launch], Launch]
@@ -35,6 +39,7 @@ class Forecast:
 
     gain: float
     case: str
+    """Empty where none of them launches what would change."""
     before_us: float
     after_us: float
 
@@ -43,27 +48,46 @@ class Forecast:
         return f"{self.gain:.2f}x over the scored cases; most on {change} (estimated)."
 
 
-def forecast(brief: Brief, kernels: tuple[str, ...], change: Change, *, least_traffic: bool = False) -> Forecast | None:
-    """The incumbent's facts with some launches changed, through the model. None where the model has nothing to say.
-    `least_traffic`: cases with one of these launches move no byte more than they have to."""
+def _factor(facts: CaseResult, case: Case, mine: list[Launch], spared: int, *, least_traffic: bool) -> float:
+    """What a pass moves over the least it could, when some of its launches no longer have so much moved for them."""
+    if not mine or facts.minimum_bytes <= 0:
+        return facts.traffic_factor
+    tile = FLOAT32 * math.prod(max(1, size) for _, size in case.shape)
+    saved = spared * sum(min(tile, max(0, launch.tensor_bytes)) for launch in mine)
+    least = min(1.0, facts.traffic_factor)
+    return least if least_traffic else max(least, facts.traffic_factor - saved / facts.minimum_bytes)
+
+
+def forecast(
+    brief: Brief, kernels: tuple[str, ...], change: Change, *, least_traffic: bool = False, spared: int = 0
+) -> Forecast | None:
+    """The incumbent's facts with some launches changed, through the model. None where the model has nothing to say of
+    a case with such a launch; what it says of the others does not change.
+    `least_traffic`: cases with one of these launches move no byte more than they have to. `spared`: how often a float32
+    for each element of the case, which such a launch was handed, is no longer moved."""
     cases, sheet = {case.id: case for case in brief.suite.cases}, for_runner(brief.facts.runner)
-    found: list[tuple[float, str, float, float, float]] = []
+    ratios: list[tuple[float, float]] = []
+    changed: list[tuple[float, str, float, float]] = []
     for facts in brief.facts.cases:
         case = cases.get(facts.case)
         if case is None:
             return None
+        mine = [one for one in facts.launches if one.kernel in kernels]
+        if not mine:
+            ratios.append((1.0, case.weight))
+            continue
         launches = tuple(change(one) if one.kernel in kernels else one for one in facts.launches)
+        factor = _factor(facts, case, mine, spared, least_traffic=least_traffic)
         before = estimate_case(facts, case, sheet)
-        mine = least_traffic and any(one.kernel in kernels for one in facts.launches)
-        factor = min(1.0, facts.traffic_factor) if mine else facts.traffic_factor
         after = estimate_case(facts.model_copy(update={"launches": launches, "traffic_factor": factor}), case, sheet)
         if before is None or after is None:
             return None
-        found.append((before / after, facts.case, before, after, case.weight))
-    if not found:
+        ratios.append((before / after, case.weight))
+        changed.append((before / after, facts.case, before, after))
+    if not ratios:
         return None
-    gain = geometric_mean([one[0] for one in found], [one[4] for one in found])
-    _, case_id, before, after, _ = max(found)
+    gain = geometric_mean([ratio for ratio, _ in ratios], [weight for _, weight in ratios])
+    _, case_id, before, after = max(changed, default=(1.0, "", 0.0, 0.0))
     return Forecast(gain, case_id, before, after)
 
 

@@ -9,7 +9,7 @@ from bot.model.ids import VariantNumber
 from bot.model.measurement import Evidence, Measurement, Passport, Resources, Runner
 from bot.render import gains, labels, numbers, times, view
 from bot.render.escape import Trusted, code, text
-from bot.render.tables import NONE, grid, left_out
+from bot.render.tables import NONE, grid, left_out, of_finalist
 
 
 def _resources(found: Measurement | None) -> list[Resources]:
@@ -113,13 +113,12 @@ def cases(campaign: Campaign, number: VariantNumber, most: int) -> Trusted:
         for case, row in zip(kept, rows, strict=True):
             row.append(host.get(case.case, NONE))
     table = grid(head, rows) + left_out(len(kept), len(score.cases), "case")
-    return Trusted(table + _shapes(campaign, number, most) + _sanitized(view.measurement_of(campaign, number)))
+    return Trusted(table + _shapes(campaign, number, most) + _finalist(view.measurement_of(campaign, number)))
 
 
-def _sanitized(found: Measurement | None) -> str:
-    """Of a finalist; also that the tool was not there."""
-    told = found.sanitized.said if found is not None and found.sanitized is not None else ""
-    return f"\n\ncompute-sanitizer: {text(told)}" if told else ""
+def _finalist(found: Measurement | None) -> str:
+    """What is asked of finalists alone; also that a tool was not there."""
+    return "".join(f"\n\n{who}: {text(told, 500)}" for who, told in of_finalist(found))
 
 
 def _shapes(campaign: Campaign, number: VariantNumber, most: int) -> str:

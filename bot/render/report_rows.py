@@ -128,7 +128,6 @@ def idea(campaign: Campaign, played: Round) -> Table:
     """The hypothesis, as it was written before it was tried, and what became of it."""
     variant, found = played.variant, played.measurement
     thought = variant.hypothesis
-    sanitized = found.sanitized.said if found is not None and found.sanitized is not None else ""
     known = [
         ("Why it should be faster", thought.why),
         ("Expected", thought.expected),
@@ -137,7 +136,7 @@ def idea(campaign: Campaign, played: Round) -> Table:
         ("Grew from", f"v{variant.parent}"),
         ("Builds on, or avoids", ", ".join(thought.references)),
         ("Correct", tables.correct(found)),
-        ("compute-sanitizer", sanitized),
+        *tables.of_finalist(found),
         ("Against the best before it", gains.over_best(campaign, played)),
         ("Source", f"sha256 {variant.digest[:16]}"),
     ]

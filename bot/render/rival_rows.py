@@ -9,17 +9,19 @@ from statistics import median
 from typing import Any
 
 from bot.model.ids import variant_name
-from bot.model.rivals import RivalCase, Rivalry, RivalTally
+from bot.model.rivals import OF_WINNER, RivalCase, Rivalry, RivalTally
 from bot.render import numbers
 from bot.render.escape import Trusted, plain, text
 from bot.render.tables import grid, left_out
 
 Names = Mapping[str, str]
 Row = Sequence[str]
-WHO = {"eager": "plain PyTorch", "compiled": "torch.compile"}
-LOUDEST = ("compiled", "eager")
-"""In a sentence; tables have them the other way round, from the plain to the clever."""
+WHO = {"eager": "plain PyTorch", "compiled": "torch.compile", "max-autotune": "torch.compile with max-autotune"}
+LOUDEST = ("compiled", "max-autotune", "eager")
+"""In a sentence; tables have them from the plain to the clever."""
 NOT_PLAYED = "not played"
+NOT_ASKED = "-"
+"""The case was not to be played."""
 NOT_CONFIRMED = "not confirmed"
 UNTOUCHED = "the untouched kernel"
 
@@ -40,7 +42,8 @@ def _sentence(tally: RivalTally, what: str, names: Names) -> str:
     if tally.held == 1:
         return f"{who} is {_exceeds(most)} faster than {what} on {name}, the only case they both have"
     ahead = len(tally.faster)
-    where = f"all {ahead} cases" if ahead == tally.held else f"{ahead} of {tally.held} cases"
+    every = "both cases" if ahead == 2 else f"all {ahead} cases"
+    where = every if ahead == tally.held else f"{ahead} of {tally.held} cases"
     most_on = f"on {where} (most on {name}: {_exceeds(most)})"
     if tally.leads and over is not None:
         return f"{who} is {_exceeds(over)} faster than {what} (geomean over {tally.held} cases), faster {most_on}"
@@ -64,10 +67,13 @@ def _on(found: Rivalry) -> str:
 # Tables
 
 
-def _over_v0(one: RivalCase | None) -> str:
-    if one is None:
-        return NOT_PLAYED
+def _over_v0(one: RivalCase) -> str:
     return f"{numbers.ratio(one.over_v0)} ({numbers.ratio(one.low)} to {numbers.ratio(one.high)})"
+
+
+def _instead(tally: RivalTally, case: str) -> str:
+    """What stands where it has no figure."""
+    return NOT_PLAYED if case in dict(tally.missing) else NOT_ASKED
 
 
 def _best(one: RivalCase | None) -> str:
@@ -90,8 +96,9 @@ def _order(found: Rivalry) -> list[str]:
     return list(dict.fromkeys(one.case for one in every))
 
 
-def _by_case(tally: RivalTally) -> dict[str, RivalCase]:
-    return {one.case: one for one in tally.cases}
+def _of(case: str, found: Rivalry) -> list[tuple[RivalTally, RivalCase | None]]:
+    """Each rival with its figures of this case."""
+    return [(tally, next((one for one in tally.cases if one.case == case), None)) for tally in found.tallies]
 
 
 def _mean(ratio: str, count: int, none: str = NOT_PLAYED) -> str:
@@ -99,15 +106,16 @@ def _mean(ratio: str, count: int, none: str = NOT_PLAYED) -> str:
 
 
 def beside_v0(found: Rivalry, names: Names) -> tuple[Row, list[Row]]:
-    """Head and rows: v0, eager and compiled in time, and each over v0."""
+    """Head and rows: v0 and each rival in time, and each over v0."""
     head = ["Case", "v0", *(word for one in found.tallies for word in (one.name, f"{one.name} over v0"))]
-    tables = [_by_case(tally) for tally in found.tallies]
     rows: list[Row] = []
     for case in _order(found):
-        played = [table.get(case) for table in tables]
-        v0 = median(one.v0_us for one in played if one is not None)
+        played = _of(case, found)
+        v0 = median(one.v0_us for _, one in played if one is not None)
         cells = [
-            cell for one in played for cell in (numbers.duration(one.rival_us) if one else NOT_PLAYED, _over_v0(one))
+            cell
+            for tally, one in played
+            for cell in ((numbers.duration(one.rival_us), _over_v0(one)) if one else 2 * (_instead(tally, case),))
         ]
         rows.append([names.get(case, case), numbers.duration(v0), *cells])
     means = [_mean(numbers.ratio(tally.over_v0), len(tally.cases)) for tally in found.tallies]
@@ -118,12 +126,15 @@ def beside_best(found: Rivalry, names: Names) -> tuple[Row, list[Row]]:
     """Head and rows: the best variant and each rival over v0, and the best variant over each rival."""
     best = variant_name(found.best)
     pairs = [word for one in found.tallies for word in (f"{one.name} over v0", f"{best} over {one.name}")]
-    tables = [_by_case(tally) for tally in found.tallies]
     rows: list[Row] = []
     for case in _order(found):
-        played = [table.get(case) for table in tables]
-        known = next((one for one in played if one is not None), None)
-        cells = [cell for one in played for cell in (_over_v0(one), _turned(one.over_best) if one else NOT_PLAYED)]
+        played = _of(case, found)
+        known = next((one for _, one in played if one is not None), None)
+        cells = [
+            cell
+            for tally, one in played
+            for cell in ((_over_v0(one), _turned(one.over_best)) if one else 2 * (_instead(tally, case),))
+        ]
         rows.append([names.get(case, case), _best(known), *cells])
     means = [
         cell
@@ -157,6 +168,12 @@ def notes(found: Rivalry, names: Names, *, best: bool) -> list[str]:
             f"{name} and a rival were never played against each other: {name} over a rival is the quotient of what "
             f"both are over v0; in square brackets the 95 % interval over the processes of {name}"
         )
+    few = [tally for tally in found.tallies if tally.name in OF_WINNER and tally.cases]
+    said += [
+        f"{tally.name} is torch.compile in its mode max-autotune-no-cudagraphs, played in the cases in which v0 takes "
+        "longest"
+        for tally in few
+    ]
     return [*said, *(line for tally in found.tallies for line in _missing(tally, names))]
 
 

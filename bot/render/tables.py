@@ -53,6 +53,12 @@ def score_head(campaign: Campaign) -> str:
     return f"Score ({goal})" if mixed else "Speed-up"
 
 
+def of_finalist(found: Measurement | None) -> list[tuple[str, str]]:
+    """Who looked, and what was said; nothing of a variant that was no finalist."""
+    looked = {"compute-sanitizer": found.sanitized, "torch.compile": found.under_compile} if found is not None else {}
+    return [(who, one.said) for who, one in looked.items() if one is not None]
+
+
 def correct(found: Measurement | None) -> str:
     if found is not None and found.fault is not None:
         return labels.fault(found.fault)

@@ -35,8 +35,9 @@ from bot.worker.contract.gpu import GpuAnswer, GpuRequest
 from bot.worker.contract.harvest import HarvestAnswer, HarvestRequest
 from bot.worker.contract.hosting import HostAnswer, HostRequest
 from bot.worker.contract.looking import LookAnswer, LookRequest
+from bot.worker.contract.under_compile import UnderCompileRequest
 
-Request = CheckRequest | CompileRequest | GpuRequest | HarvestRequest | HostRequest | LookRequest
+Request = CheckRequest | CompileRequest | GpuRequest | HarvestRequest | HostRequest | LookRequest | UnderCompileRequest
 Answer = CheckAnswer | CompileAnswer | GpuAnswer | HarvestAnswer | HostAnswer | LookAnswer
 _REQUESTS: dict[str, Any] = {
     "check": CheckRequest,
@@ -45,6 +46,7 @@ _REQUESTS: dict[str, Any] = {
     "harvest": HarvestRequest,
     "host": HostRequest,
     "look": LookRequest,
+    "under_compile": UnderCompileRequest,
 }
 
 
@@ -60,7 +62,7 @@ def _refused(request: Request, kind: str, error: BaseException) -> Answer:
     refusal = Refusal(kind, clip(f"{type(error).__name__}: {error}{where}"))
     if isinstance(request, CheckRequest):
         return CheckAnswer((), refusal=refusal)
-    if isinstance(request, GpuRequest):
+    if isinstance(request, (GpuRequest, UnderCompileRequest)):
         return GpuAnswer((), (), refusal=refusal)
     if isinstance(request, HarvestRequest):
         return HarvestAnswer((), (), refusal=refusal)
@@ -146,6 +148,17 @@ def _look(request: LookRequest) -> Any:
     return lambda: looking.look_job(op, request)
 
 
+def _under_compile(request: UnderCompileRequest, inputs: Path, outputs: Path) -> Any:
+    import torch
+
+    from bot.worker import under_compile
+    from bot.worker.loading import load_op
+
+    torch.cuda.init()
+    op = load_op(request.subject)
+    return lambda: under_compile.checks(op, request, inputs, outputs)
+
+
 def _job(request: Request, inputs: Path, outputs: Path) -> Any:
     if isinstance(request, CheckRequest):
         return _check(request, inputs, outputs)
@@ -155,6 +168,8 @@ def _job(request: Request, inputs: Path, outputs: Path) -> Any:
         return _host(request, outputs)
     if isinstance(request, LookRequest):
         return _look(request)
+    if isinstance(request, UnderCompileRequest):
+        return _under_compile(request, inputs, outputs)
     return _gpu(request, inputs, outputs) if isinstance(request, GpuRequest) else _compile(request)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot.analysis.estimate import timed
+from bot.analysis.rivals import longest
 from bot.campaign.lineage import TRY_TECHNIQUE
 from bot.campaign.machine import advance
 from bot.errors import CorruptRecord, UserError
@@ -26,6 +27,7 @@ from bot.model.facts import (
     NumbersRaced,
     Profiled,
     RoundOpened,
+    SearchEnded,
     VariantJudged,
     VariantMeasured,
 )
@@ -33,6 +35,7 @@ from bot.model.ids import Digest, RepoPath
 from bot.model.measurement import Measurement, Suite
 from bot.model.race import MOST_RACERS, Race
 from bot.model.reasons import ReasonCode
+from bot.model.rivals import OF_WINNER, Rival
 from bot.model.variant import SourceFile, Variant, sources_digest
 from bot.targets.contract import CONFIG, TRUSTED, read_config
 from bot.targets.judges import judging
@@ -207,6 +210,16 @@ def _check_race(race: Race, campaign: Campaign) -> None:
             raise CorruptRecord(f"the race tells of {sorted(strange)[0][:80]!r}, which was not measured here")
 
 
+def _check_rivals(rivals: tuple[Rival, ...], campaign: Campaign) -> None:
+    """Played where there is a winner, each once in each of the cases that take v0 longest."""
+    assert campaign.profile is not None
+    cases = longest(campaign.profile.baseline) if campaign.incumbent else ()
+    asked, told = {(name, case) for name in OF_WINNER for case in cases}, [(one.name, one.case) for one in rivals]
+    strange = next((pair for place, pair in enumerate(told) if pair not in asked or pair in told[:place]), None)
+    if strange is not None:
+        raise CorruptRecord(f"nobody asked for {strange[0]} in {strange[1][:80]!r} at the end of the search")
+
+
 def _check_hardware(profile: Profile) -> None:
     """No number of the hardware is taken from a job: what it registered has to stand in our own registry."""
     try:
@@ -230,6 +243,8 @@ def _check(fact: Fact, campaign: Campaign, repo: Repo) -> None:
             _check_times(fact.measurement, campaign.profile.suite)
         case NumbersRaced():
             _check_race(fact.race, campaign)
+        case SearchEnded():
+            _check_rivals(fact.rivals, campaign)
         case RoundOpened():
             _check_files(fact.variant.files, campaign)
             _check_try(fact.variant, campaign, repo)

@@ -50,6 +50,7 @@ from bot.model.facts import (
     VariantJudged,
     VariantMeasured,
 )
+from bot.model.ids import OrderId
 from bot.model.measurement import Fault, Measurement, Suite
 from bot.model.policy import RepoPolicy
 from bot.model.reasons import ReasonCode
@@ -67,6 +68,7 @@ from bot.zones.judging import unrun, verdict_of
 from bot.zones.profiling import counted, profiled
 from bot.zones.racing import raced
 from bot.zones.report import ZoneReport, about
+from bot.zones.rivals import of_winner
 
 MOST_STEPS = 1000
 """Three steps a round and at most 119 rounds; more would be a loop of ours."""
@@ -234,7 +236,7 @@ class Shift:
         proposal = next_proposal(brief_of(self.campaign, tried=self._tried()))
         if proposal is None:
             why = StopReason.IDEAS_EXHAUSTED
-            return SearchEnded(order=effect.order, why=why, note="every idea that applies was tried")
+            return self._ended(effect.order, why, "every idea that applies was tried")
         variant = Variant(
             number=effect.number,
             parent=self.campaign.incumbent,
@@ -267,6 +269,9 @@ class Shift:
     def judge(self, effect: JudgeVariant) -> Fact:
         return VariantJudged(order=effect.order, number=effect.number, verdict=verdict_of(self.campaign, effect.number))
 
+    def _ended(self, order: OrderId, why: StopReason, note: str = "") -> SearchEnded:
+        return SearchEnded(order=order, why=why, note=note, rivals=of_winner(self.campaign, why, self.bench))
+
     def finish(self, effect: FinishWinner) -> Fact:
         assert self.campaign.profile is not None
         done = self._shop.finish(
@@ -296,7 +301,7 @@ class Shift:
             case JudgeVariant():
                 return self.judge(effect)
             case EndSearch():
-                return SearchEnded(order=effect.order, why=effect.why)
+                return self._ended(effect.order, effect.why)
             case FinishWinner():
                 return self.finish(effect)
             case _:

@@ -143,7 +143,7 @@ def test_the_plan_holds_what_fits_the_source_and_names_the_rest() -> None:
 
 @pytest.mark.parametrize("name", ["pipeline_rows", "more_programs"])
 def test_loads_under_way_and_a_second_program_hide_instructions_too(name: str) -> None:
-    """On an H200 pipelined rows gave rms_norm 1.28x and layer_norm 1.24x where waiting alone allowed 1.19x and 1.21x."""
+    """On an H200 rows loaded ahead gave rms_norm 1.28x and layer_norm 1.24x; waiting alone allowed 1.19x and 1.21x."""
     (idea,) = (one for one in known(needing(instructions=20_000)).plan if one.name == name)
     assert idea.at_most is not None and idea.at_most > 1.5
 

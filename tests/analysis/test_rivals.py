@@ -8,7 +8,7 @@ import pytest
 
 from bot.analysis import rivals
 from bot.model.campaign import Campaign, Profile
-from bot.model.measurement import Evidence, Measurement, Reading
+from bot.model.measurement import Evidence, Measurement, Reading, Timing
 from bot.model.rivals import Rival, Rivalry, RivalTally
 from tests.analysis import blocks
 from tests.render import builders as a
@@ -175,3 +175,36 @@ def replace_measurement(campaign: Campaign, number: int, found: Measurement) -> 
         for one in campaign.rounds
     )
     return campaign.model_copy(update={"rounds": rounds})
+
+
+def timed(*us: float | None) -> Measurement:
+    """v0, with these times in the suite's order."""
+    found = a.measurement(a.sources(), runner=a.GPU_RUNNER)
+    cases = [
+        one.model_copy(update={"timing": None if took is None else Timing(median_us=took, timer="replay")})
+        for one, took in zip(found.cases, us, strict=False)
+    ]
+    return found.model_copy(update={"cases": tuple(cases)})
+
+
+def test_the_longest_are_three_and_of_two_that_take_as_long_the_first() -> None:
+    ids = [case.id for case in a.SUITE.cases]
+    assert rivals.longest(timed(5, 9, 7, 8)) == (ids[1], ids[3], ids[2])
+    assert rivals.longest(timed(5, 5, 9, 5)) == (ids[2], ids[0], ids[1])
+    assert rivals.longest(timed(5, None, 6)) == (ids[2], ids[0]), "what has no time takes part in nothing"
+
+
+def test_who_was_played_when_there_was_a_winner_stands_beside_the_others() -> None:
+    won = (played(BACKWARD, 80, "max-autotune"),)
+    found = rivals.rivalry(profile(played(FORWARD, 20)), 3, variant(forward=50, backward=50), won)
+    assert found is not None and [one.name for one in found.tallies] == ["compiled", "max-autotune"]
+    tuned = read(found, "max-autotune")
+    assert (tuned.held, tuned.faster) == (1, ((BACKWARD, pytest.approx(1.8 / 1.5)),))
+    alone = rivals.rivalry(profile(), 3, variant(backward=50), won)
+    assert alone is not None and [one.name for one in alone.tallies] == ["max-autotune"]
+
+
+def test_a_campaign_is_held_against_both() -> None:
+    campaign = a.rivalled(a.measured()).model_copy(update={"rivals": (played(FORWARD, 80, "max-autotune"),)})
+    found = rivals.of_campaign(campaign)
+    assert found is not None and [one.name for one in found.tallies] == ["eager", "compiled", "max-autotune"]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bot.analysis.racing import GLANCE
 from bot.bench import race
 from bot.bench.bailiff import Objection
 from bot.bench.checks import Laid
@@ -15,6 +16,7 @@ from bot.model.measurement import Block, Fault
 from bot.model.variant import SourceFile
 
 CASES = ("forward", "backward")
+BLOCK = (2.0, 2.0, 1.0, 1.0)
 
 
 class Wrong(Exception):
@@ -30,6 +32,7 @@ class Track:
     asked: dict[str, tuple[str, ...]] = field(default_factory=dict)
     seconds: float = 0.0
     per_lap: float = 0.0
+    read_of: dict[tuple[str, str], int] = field(default_factory=dict)
     fresh: int = 0
     broken: bool = False
     _on: list[str] = field(default_factory=list)
@@ -37,7 +40,7 @@ class Track:
     def lay(self, files: tuple[SourceFile, ...]) -> Laid:
         name = files[0].text.replace(" ", "-")
         place = self.folder / name
-        place.mkdir()
+        place.mkdir(parents=True)
         return Laid(name, files, place, place / "source")
 
     def record(self, laid: Laid, cases: tuple[str, ...]) -> Mapping[str, Take] | Fault:
@@ -59,14 +62,18 @@ class Track:
             self.broken = True
             raise Objection("out of memory")
 
-    def read(self, case: str, place: int) -> tuple[Block, ...]:
+    def read(self, case: str, place: int, blocks: int) -> tuple[Block, ...]:
         name = self._on[place]
+        self.read_of[name, case] = self.read_of.get((name, case), 0) + blocks
         if "wrong" in name and case == "backward":
             raise Wrong("the variant: y is off by 7")
         if "breaks-it" in name and case == "forward":
             self.broken = True
             raise Objection("the replayer is gone")
-        return ((2.0, 2.0, 1.0, 1.0),) * (BLOCKS // 2 - 1 if "disturbed" in name else BLOCKS)
+        if "disturbed" in name:
+            return (BLOCK,) * (blocks // 2 - (blocks > GLANCE and "hardly" not in name))
+        took = 1.0 + (0.1 if "slow" in name else 0.0) + (0.004 if "close" in name else 0.0)
+        return ((2.0, 2.0, took, took), (2.002, 1.999, took + 0.001, took)) * (blocks // 2)
 
     def run(self, *texts: str) -> dict[str, Ran]:
         entries = [Entry((SourceFile(path="k.py", text=text),), CASES) for text in texts]
@@ -133,6 +140,21 @@ def test_one_replayer_does_for_a_whole_race(tmp_path: Path) -> None:
 def test_half_of_the_blocks_have_to_be_undisturbed(tmp_path: Path) -> None:
     found = Track(tmp_path).run("itself", "disturbed")
     assert found["disturbed"].left == f"only {BLOCKS // 2 - 1} of {BLOCKS} blocks of forward were undisturbed"
+    assert not Track(tmp_path / "2").run("itself", "hardly disturbed")["hardly disturbed"].left
+
+
+def test_who_is_far_behind_after_a_glance_is_not_read_any_longer(tmp_path: Path) -> None:
+    track = Track(tmp_path)
+    found = track.run("itself", "slow", "close", "other")
+    assert {case: len(blocks) for case, blocks in found["slow"].blocks.items()} == dict.fromkeys(CASES, GLANCE)
+    assert not found["slow"].left, "it came home, and its time is known"
+    assert track.read_of["slow", "forward"] == GLANCE
+    assert home(found["itself"]) and home(found["close"]) and home(found["other"])
+
+
+def test_the_first_has_nobody_to_be_behind(tmp_path: Path) -> None:
+    found = Track(tmp_path).run("slow", "other")
+    assert home(found["slow"]) and home(found["other"])
 
 
 def test_the_race_has_an_end(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bot.bench.bailiff import Objection
-from bot.bench.rivals import BLOCKS, LATE, RIVALS_S, read
-from bot.model.rivals import RIVALS, Rival
+from bot.bench.rivals import BLOCKS, PROFILED, WON, Heat, read
+from bot.model.rivals import EVERYWHERE, OF_WINNER, RIVALS, Rival
 from bot.worker.contract.timing import Blocks
 
 READ = Blocks(((2.0, 2.0, 1.0, 1.0),) * BLOCKS, (), 1, "", 3.0)
@@ -35,14 +35,14 @@ class Track:
             raise Wrong("gradient x is wrong by 0.5")
         return READ
 
-    def read(self, *cases: str) -> tuple[Rival, ...]:
-        return read(cases, self.begin, self.blocks, Wrong, lambda: self._clock)
+    def read(self, *cases: str, heat: Heat = PROFILED) -> tuple[Rival, ...]:
+        return read(heat, cases, self.begin, self.blocks, Wrong, lambda: self._clock)
 
 
 def test_each_is_played_on_each_case_and_has_a_process_of_its_own() -> None:
     track = Track()
     found = track.read("a", "b")
-    assert [(one.name, one.case) for one in found] == [(name, case) for name in RIVALS for case in "ab"]
+    assert [(one.name, one.case) for one in found] == [(name, case) for name in EVERYWHERE for case in "ab"]
     assert [fresh for _, _, fresh in track.began] == [True, False, True, False]
     assert {one.reading.voided for one in found if one.reading} == {1}
     assert all(one.reading and len(one.reading.blocks) == BLOCKS and not one.why_not for one in found)
@@ -64,7 +64,23 @@ def test_a_wrong_result_is_no_rival() -> None:
 
 
 def test_when_the_time_is_over_the_rest_is_told_so() -> None:
-    found = Track(takes=RIVALS_S).read("a", "b")
-    assert [one.why_not for one in found] == ["", "", LATE, LATE]
-    found = Track(takes=RIVALS_S + 1).read("a", "b")
-    assert [one.why_not for one in found] == ["", LATE, LATE, LATE]
+    late = PROFILED.late
+    found = Track(takes=PROFILED.seconds).read("a", "b")
+    assert [one.why_not for one in found] == ["", "", late, late]
+    found = Track(takes=PROFILED.seconds + 1).read("a", "b")
+    assert [one.why_not for one in found] == ["", late, late, late]
+
+
+def test_what_takes_long_to_compile_is_played_once_there_is_a_winner_and_has_a_time_of_its_own() -> None:
+    track = Track(takes=WON.seconds)
+    found = track.read("a", "b", "c", heat=WON)
+    assert [(one.name, one.case, one.why_not) for one in found] == [
+        ("max-autotune", "a", ""),
+        ("max-autotune", "b", ""),
+        ("max-autotune", "c", "the 60 s for rivals were over"),
+    ]
+    assert track.began == [("max-autotune", "a", True), ("max-autotune", "b", False)]
+
+
+def test_each_rival_is_played_at_one_time() -> None:
+    assert (*EVERYWHERE, *OF_WINNER) == RIVALS

@@ -9,7 +9,7 @@ import pytest
 from bot.engine import runs, shapes, source
 from bot.engine.shapes import Nothing
 from bot.engine.source import NotUnderstood
-from bot.engine.transforms import block_rows, pipeline_rows
+from bot.engine.transforms import block_rows, more_programs, pipeline_rows
 from tests.engine.library import changes, sample
 from tests.engine.test_pipeline_rows import RUN
 
@@ -96,6 +96,15 @@ def test_a_loop_that_loads_ahead_goes_on_so_in_blocks() -> None:
     assert "for start in tl.range(first, last, BLOCK_ROW, num_stages=ROW_STAGES):" in after
     assert "    ROW_STAGES: tl.constexpr = 1,\n    BLOCK_ROW: tl.constexpr = 1,\n):" in after
     assert "        ROW_STAGES=row_stages,\n        BLOCK_ROW=block_row,\n        **more,\n" in after
+
+
+def test_programs_that_share_a_multiprocessor_share_its_registers() -> None:
+    """Two programs with as many rows each as one would have had do not fit beside each other."""
+    two = more_programs.rewrite(NORM)
+    assert two is not None
+    after = blocked(two.text)
+    assert after is not None
+    assert "    block_row = 4 if row_bytes <= 4096 else 2 if row_bytes <= 8192 else 1\n" in after
 
 
 def test_a_block_is_not_blocked_again() -> None:

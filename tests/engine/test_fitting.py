@@ -41,5 +41,9 @@ def test_an_idea_fits_as_soon_as_it_fits_one_of_the_files() -> None:
     assert found > {"tile_rows", "more_programs"}
 
 
+def test_an_idea_about_all_files_together_is_asked_of_all_of_them() -> None:
+    assert fitting((SourceFile(path="src/jsd.py", text=sample("jsd")),), baseline()) >= {"reduce_loss"}
+
+
 def test_nothing_fits_what_cannot_be_read() -> None:
     assert fitting(files("def ("), baseline()) == frozenset()

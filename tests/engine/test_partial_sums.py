@@ -75,7 +75,6 @@ def test_additions_zeros_and_launch_change_and_nothing_else() -> None:
     gone, new = changes(GROUPS, after)
     assert gone == [
         "    dtype: tl.constexpr,",
-        "        # These must be atomic",
         "        tl.atomic_add(dw_ptr + channel, dw.to(dtype))",
         "        tl.atomic_add(db_ptr + channel, db.to(dtype))",
         "    dw = torch.zeros((channels), dtype=w.dtype, device=w.device)",

@@ -78,17 +78,17 @@ def test_the_loop_the_constant_and_the_launch_change_and_nothing_else() -> None:
         "    ROW_STAGES: tl.constexpr = 1,",
         "    for row in tl.range(first, last, num_stages=ROW_STAGES):  # one after the other",
         f"    # {pipeline_rows.WHY}",
-        "    row_stages = 3 if BLOCK_SIZE * x.element_size() <= 32768 else 1",
+        "    row_stages = 3 if BLOCK_SIZE * x.element_size() <= 49152 else 1",
         "        ROW_STAGES=row_stages,",
     ]
     assert "    WITH_SUM: tl.constexpr = True,\n    ROW_STAGES: tl.constexpr = 1,\n):" in after
-    assert "row_stages = 3 if BLOCK_SIZE * x.element_size() <= 32768 else 1\n    # a program on each" in after
+    assert "row_stages = 3 if BLOCK_SIZE * x.element_size() <= 49152 else 1\n    # a program on each" in after
 
 
 def test_rows_of_all_tensors_count_that_a_turn_loads() -> None:
     after = pipelined(sample("rms_norm"))
     assert after is not None
-    assert "BLOCK_SIZE * (dY.element_size() + X.element_size()) <= 32768" in after
+    assert "BLOCK_SIZE * (dY.element_size() + X.element_size()) <= 49152" in after
 
 
 def test_a_loop_that_loads_ahead_is_left_alone() -> None:
@@ -102,7 +102,7 @@ def test_a_launch_in_a_branch_asks_there() -> None:
     after = pipelined(f"{RUN[:start]}    if n_cols > 256:\n{indented}")
     assert after is not None
     ast.parse(after)
-    assert "        row_stages = 3 if BLOCK_SIZE * x.element_size() <= 32768 else 1\n" in after
+    assert "        row_stages = 3 if BLOCK_SIZE * x.element_size() <= 49152 else 1\n" in after
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_kernel_that_tunes_itself_may_take_every_nth_row() -> None:
     assert gone == ["    for row in range(first, n_rows, tl.num_programs(1)):"]
     assert new == [
         f"    # {pipeline_rows.WHY_TUNED}",
-        "    for row in tl.range(first, n_rows, tl.num_programs(1), num_stages=3):",
+        "    for row in tl.range(first, n_rows, tl.num_programs(1), num_stages=4):",
     ]
     assert pipelined(after) is None
 

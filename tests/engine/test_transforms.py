@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from bot.analysis.bottleneck import STRATEGIES
-from bot.engine.transforms import TRANSFORMS, cache_hints, more_programs, tile_rows
+from bot.engine import source
+from bot.engine.transforms import ACROSS_FILES, TRANSFORMS, cache_hints, more_programs, tile_rows
 from bot.engine.transforms.rewrite import Rewrite
 from tests.engine.library import OPS, changes, op, sample
 
@@ -39,7 +40,7 @@ def tiled(text: str) -> str | None:
 
 
 def test_the_diagnosis_speaks_of_strategies_that_exist() -> None:
-    known = {*TRANSFORMS, "launch_parameters"}
+    known = {*TRANSFORMS, *ACROSS_FILES, "launch_parameters"}
     assert {name for order in STRATEGIES.values() for name in order} == known
 
 
@@ -61,7 +62,7 @@ def test_a_source_without_a_kernel_is_left_alone(name: str, text: str) -> None:
             {"drop_zero_fill", "walk_rows", "pipeline_rows", "block_rows", "more_programs", "cache_hints"},
         ),
         ("cross_entropy", {"drop_zero_fill", "tile_rows", "walk_rows", "base_two", "cache_hints"}),
-        ("jsd", set()),
+        ("jsd", {"pipeline_steps"}),
     ],
 )
 def test_each_kernel_of_the_sample_gets_the_rewrites_that_fit_it(kernel: str, applying: set[str]) -> None:
@@ -255,6 +256,35 @@ def test_without_a_width_there_is_no_rule_for_wide_rows(why: str, before: str, a
     text = SIZED.replace(before, after)
     assert more_programs.rewrite(text) is not None
     assert more_programs.rewrite(text, up_to=4096) is None, why
+
+
+IN_BLOCKS = "cols = tl.program_id(1) * BLOCK_SIZE + tl.arange"
+
+
+def test_a_grid_with_an_axis_for_the_blocks_of_a_row_gets_more_programs_where_rows_are_short() -> None:
+    text = SIZED.replace("cols = tl.arange", IN_BLOCKS)
+    found = more_programs.rewrite(text)
+    assert found is not None and found.title == "Two programs on each multiprocessor, up to 4096 columns"
+    assert changes(text, found.text)[1] == [
+        "    # Two or four for each block of a row of up to 4096 columns: while one waits for a row, the others work.",
+        "    n = min(max(8192 // n_cols, 1), 4) * props(x).multi_processor_count",
+    ]
+    assert more_programs.rewrite(found.text) is None, "how many there are follows the width already"
+
+
+def test_rows_in_blocks_of_no_known_width_keep_their_programs() -> None:
+    text = SIZED.replace("cols = tl.arange", IN_BLOCKS).replace("cols < n_cols", "cols < 4096")
+    assert more_programs.rewrite(text) is None
+
+
+@pytest.mark.parametrize(
+    ("times", "most"),
+    [("", 1), ("2 * ", 2), ("4 * ", 4), ("(2 if n_cols <= 4096 else 1) * ", 2), ("(1 if n_cols > 9 else 4) * ", 4)],
+)
+def test_how_many_programs_a_multiprocessor_has_at_most(times: str, most: int) -> None:
+    text = SIZED.replace("n = props", f"n = {times}props")
+    (function,) = [f for f in source.functions(source.parse(text)) if f.name.value == "run"]
+    assert more_programs.programs_on_each(function) == most
 
 
 def test_a_launch_number_that_a_dictionary_may_hold_is_not_said_beside_it() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from bot.engine import rows, source
 from bot.engine.source import NotUnderstood
-from bot.engine.transforms import walk_rows
+from bot.engine.transforms import base_two, walk_rows
 from tests.engine.library import changes, op, sample
 
 LAUNCH = op(
@@ -74,6 +74,34 @@ def test_a_maximum_and_the_sum_of_exponentials_below_it_take_one_pass() -> None:
     forward = body_of(after, "_softmax_forward_walking_kernel")
     assert forward.count("for start in range") == 2
     assert "row_sum = row_sum * tl.exp(row_max - seen) + tl.sum(tl.exp(X_row - seen), axis=0)" in forward
+
+
+def test_and_so_do_powers_of_two_of_the_same_difference() -> None:
+    """The exponentials of the incumbent may have been rewritten before."""
+    two = base_two.rewrite(sample("softmax"))
+    after = walking(two.text) if two is not None else None
+    assert after is not None
+    forward = body_of(after, "_softmax_forward_walking_kernel")
+    assert forward.count("for start in range") == 2
+    said = "tl.math.exp2(({} - seen) * 1.4426950408889634)"
+    assert f"row_sum = row_sum * {said.format('row_max')}\n" in forward
+    assert f"row_sum += tl.sum({said.format('X_row')}, axis=0)\n" in forward
+    assert max(map(len, after.splitlines())) <= 120
+
+
+def test_and_two_where_the_power_is_of_something_else() -> None:
+    head = "    m = tl.max(v, axis=0)\n    d = tl.sum(tl.math.exp2({}), axis=0)\n    tl.store("
+    for power, passes in (("(v - m) * 1.5", 2), ("(v - 2 * m) * 1.5", 3), ("(v - m) + 1.5", 3), ("v - m", 3)):
+        text = LAUNCH.replace("    tl.store(", head.format(power)).replace("v * 2, mask", "v / d, mask")
+        after = walking(text)
+        assert after is not None and body_of(after).count("for start in range") == passes, power
+
+
+def test_warps_that_follow_the_block_are_those_of_a_row_that_is_held() -> None:
+    """As launch numbers that won a race are written."""
+    rule = "min(max(BLOCK_SIZE // 512, 1), 32)"
+    after = walking(SUM.replace("num_warps=num_warps", f"num_warps={rule}"))
+    assert after is not None and f"        num_warps=16 if wide else {rule},\n" in after
 
 
 def test_and_two_where_the_sum_is_of_something_else() -> None:

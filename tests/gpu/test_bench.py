@@ -8,9 +8,11 @@ import pytest
 
 from bot.analysis.measured import read_case
 from bot.analysis.paired import process_mean
+from bot.analysis.rivals import longest
 from bot.bench import sanitizer
 from bot.bench.measured import Effort
 from bot.bench.race import RACE_S, Entry
+from bot.bench.rivals import WON
 from bot.engine.race_field import field
 from bot.guardrails.host_time import longer
 from bot.model.measurement import Measurement
@@ -111,6 +113,34 @@ def test_who_reads_beyond_its_tensor_is_found_though_it_ignores_what_it_read(ben
     assert found.status == "found", found
     assert "Invalid __global__ read" in found.detail
     assert same.status == "clean", same
+
+
+def test_who_is_wrong_in_a_graph_of_torch_compile_alone_is_found(benches: Benches) -> None:
+    """Every check passes: only what torch.compile traces is told that it is traced."""
+    bench, _ = benches.of("softmax")
+    other = changed("softmax", FORWARD, FORWARD + "    if torch.compiler.is_compiling():\n        X = X * 1.1\n")
+    found, same = bench.under_compile(other), bench.under_compile(copy_of("softmax"))
+    assert same.status == "right", same
+    assert " as one graph" in same.detail
+    assert found.status == "wrong", found
+    assert "error is" in found.detail
+
+
+def test_a_graph_that_breaks_where_v0_s_does_not_is_told(benches: Benches) -> None:
+    bench, _ = benches.of("softmax")
+    found = bench.under_compile(changed("softmax", FORWARD, FORWARD + "    torch._dynamo.graph_break()\n"))
+    assert found.status == "breaks", found
+
+
+def test_torch_compile_takes_its_time_in_the_cases_that_take_v0_longest(benches: Benches) -> None:
+    bench, stock = benches.of("softmax")
+    cases = longest(stock)
+    found = bench.rivals_of_winner(cases)
+    assert [one.case for one in found] == [*cases]
+    assert found[0].reading is not None, found[0]
+    assert {one.why_not for one in found} <= {"", WON.late}
+    again = bench.measure(copy_of("softmax"), passports=False)
+    assert again.fault is None, "a variant is timed after it as before"
 
 
 def test_what_is_wrong_for_large_shapes_alone_is_seen(benches: Benches) -> None:

@@ -7,7 +7,7 @@ import pytest
 from bot import guardrails
 from bot.guardrails import AFTER_TIMING, BEFORE_TIMING, MACHINE, Hearing, judge, prescreen
 from bot.model.commands import Scope
-from bot.model.measurement import Evidence, Fault, Reading, Sanitized
+from bot.model.measurement import Evidence, Fault, Reading, Sanitized, UnderCompile
 from bot.model.verdict import Decision
 from tests.guardrails import hearings as h
 
@@ -20,6 +20,9 @@ ONLY: dict[str, Hearing] = {
     "provenance": h.launching(h.hearing(), h.launch("another text")),
     "correctness": h.changed(h.hearing(), checks=tuple(h.check(c.id, c.id != "check-257", 1.01) for c in h.CHECKS)),
     "sanitizer": h.changed(h.hearing(), sanitized=Sanitized(status="found", detail="Invalid __global__ read")),
+    "torch_compile": h.changed(
+        h.hearing(), under_compile=UnderCompile(status="wrong", detail="forward-3x8: NameError")
+    ),
     "implausible": h.hearing(dict.fromkeys(h.NAMES, 19.0)),
     "regression": h.hearing({h.BIG_FORWARD: 106.0}, scope=Scope.FORWARD),
     "memory": h.hearing(memory={h.SMALL_FORWARD: 1051}),

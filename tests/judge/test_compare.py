@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bot.judge.answer import Found, Returned, read_answer
-from bot.judge.compare import rows
+from bot.judge.compare import once, rows
 from bot.judge.inputs import raw_bytes
 from bot.judge.known import Known, known_of
 from bot.judge.plan import Probe, call_of, complete
@@ -363,3 +363,40 @@ def test_a_large_shape_on_which_half_precision_is_chance_speaks_for_itself_alone
     assert not chance.passed
     assert "output Y of the untouched kernel is typically further than 0.05 from the reference, namely" in chance.detail
     assert "(values: offset; eps=1e-06" in chance.detail
+
+
+def ran_once(folder: Path, kernel: Kernel, case: str) -> tuple[str, dict[str, Returned]]:
+    """The first call of a case, run once, and nobody counted its launches."""
+    (ident, *_) = [probe.call.id for probe in PROBES if probe.call.case == case]
+    write_answer(folder, kernel)
+    found = read_answer(folder)[ident]
+    return ident, {ident: dataclasses.replace(found, runs=found.runs[:1])}
+
+
+def counted(known: list[Known]) -> list[Known]:
+    """As on a GPU, where launches are counted."""
+    return [dataclasses.replace(k, baseline=dataclasses.replace(k.baseline, launches=3)) for k in known]  # type: ignore[type-var]
+
+
+def test_who_ran_some_calls_once_is_compared_on_these_alone(known: list[Known], tmp_path: Path) -> None:
+    ident, mine = ran_once(tmp_path, right, FULL)
+    (row,) = rows(once(counted(known), (ident,)), mine, baseline=False)
+    assert (row.case, row.passed) == (FULL, True)
+    late = rows(once(counted(known), (ident,)), {}, baseline=False)
+    assert [row.passed for row in late] == [False]
+
+
+def test_and_what_it_left_is_held_to_the_same_tolerance(known: list[Known], tmp_path: Path) -> None:
+    ident, mine = ran_once(tmp_path, altered(lambda y: y * 1.0001), FORWARD)
+    (row,) = rows(once(counted(known), (ident,)), mine, baseline=False)
+    assert not row.passed and row.worst == "output y"
+
+
+def test_a_baseline_that_did_not_finish_excuses_there_too(known: list[Known], tmp_path: Path) -> None:
+    ident, mine = ran_once(tmp_path, right, FULL)
+    halted = [
+        dataclasses.replace(k, baseline=dataclasses.replace(k.baseline, runs=()))  # type: ignore[type-var]
+        for k in known
+    ]
+    (row,) = rows(once(halted, (ident,)), mine, baseline=False)
+    assert not row.passed and row.detail.startswith("the untouched kernel fails: it did not finish")

@@ -95,8 +95,27 @@ def test_nobody_else_is_a_rival() -> None:
         played("softmax", "forward", "fastest")
 
 
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("eager", []),
+        ("compiled", [{"dynamic": False, "mode": None}]),
+        ("max-autotune", [{"dynamic": False, "mode": "max-autotune-no-cudagraphs"}]),
+    ],
+)
+def test_each_is_compiled_in_its_mode(name: str, asked: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(torch, "compile", lambda run, **how: told.append(how) or run)
+    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")  # what it sets is put back with it
+    for _, found, right in played("softmax", "full", name):
+        assert float((found - right).abs().max()) < 2e-4 * float(right.abs().max())
+    assert told == asked
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("kernel", ["softmax", "rms_norm"])
-def test_torch_compile_leaves_what_is_right(kernel: str) -> None:
-    for _, found, right in played(kernel, "full", "compiled"):
+@pytest.mark.parametrize(
+    ("kernel", "name"), [("softmax", "compiled"), ("rms_norm", "compiled"), ("softmax", "max-autotune")]
+)
+def test_torch_compile_leaves_what_is_right(kernel: str, name: str) -> None:
+    for _, found, right in played(kernel, "full", name):
         assert float((found - right).abs().max()) < 2e-4 * float(right.abs().max())

@@ -144,6 +144,20 @@ def test_a_walk_of_one_kernel_leaves_the_other_alone() -> None:
     assert not any(name.startswith("walk_rows:") for name in techniques(accepted))
 
 
+def test_what_no_scored_case_launches_is_no_idea() -> None:
+    """rms_norm of Liger has kernels for other modes; a round for those shows nothing."""
+    told = brief(surveys=())
+    forward = "_rms_norm_forward_kernel"
+    cases = tuple(
+        case.model_copy(update={"launches": tuple(one for one in case.launches if one.kernel == forward)})
+        for case in told.facts.cases
+    )
+    facts = told.facts.model_copy(update={"cases": cases})
+    assert "more_programs" in techniques(ideas(told, Decision.REJECTED))
+    alone = techniques(ideas(brief(surveys=(), baseline=facts, facts=facts), Decision.REJECTED))
+    assert not {"more_programs", "pipeline_rows", "block_rows"} & set(alone)
+
+
 def test_a_rewrite_that_was_rejected_is_not_tried_again() -> None:
     found = techniques(all_ideas(Decision.REJECTED))
     assert found.count("more_programs") == 1

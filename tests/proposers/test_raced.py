@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from bot.model.commands import Goal
 from bot.model.measurement import Evidence, Measurement, Timing
 from bot.model.race import Lap, Numbers, Race, Racer
 from bot.model.verdict import Decision
@@ -64,9 +67,36 @@ def test_the_model_is_not_asked_where_a_race_found_nothing() -> None:
 
 
 def test_one_percent_is_worth_a_rule_and_less_is_not() -> None:
-    assert list(raced.ideas(told(racer(16, 1.0099, 1.0)), "engine")) == []
-    (idea,) = raced.ideas(told(racer(16, 1.0101, 1.0)), "engine")
+    """Of a kernel's cases; the one that has nothing to gain is left as it is."""
+    (idea,) = raced.ideas(told(racer(16, 1.5, 1.0099)), "engine")
     assert idea is not None and FORWARD in idea.hypothesis.why and BACKWARD not in idea.hypothesis.why
+    (idea,) = raced.ideas(told(racer(16, 1.5, 1.0101)), "engine")
+    assert idea is not None and FORWARD in idea.hypothesis.why and BACKWARD in idea.hypothesis.why
+
+
+@pytest.mark.parametrize(
+    ("goal", "forward", "is_tried"),
+    [
+        (Goal.SPEED, 1.0143, True),
+        (Goal.SPEED, 1.0139, False),
+        (Goal.BALANCED, 1.0286, True),
+        (Goal.BALANCED, 1.0280, False),
+        (Goal.MEMORY, 3.0, False),
+    ],
+)
+def test_a_round_is_spent_on_what_the_goal_may_accept(goal: Goal, forward: float, is_tried: bool) -> None:
+    """The forward pass is half of the step. On an H200 a rule that could not be accepted took a round to be refused."""
+    assert bool(list(raced.ideas(told(racer(16, forward, 1.0), goal=goal), "engine"))) is is_tried
+
+
+def test_a_pass_without_a_time_promises_nothing() -> None:
+    facts = measured()
+    untimed = facts.model_copy(
+        update={"cases": tuple(c.model_copy(update={"timing": None}) for c in facts.cases[:1]) + facts.cases[1:]}
+    )
+    race = Race(of=0, racers=(ITSELF, racer(16, 1.5, 1.5)))
+    told_of = brief(baseline=facts, facts=untimed, race=race)
+    assert raced.promised(told_of, raced.race_field.tables(race, facts, told_of.suite)) == 1.0
 
 
 def test_after_a_no_each_kernel_is_tried_alone() -> None:
@@ -98,3 +128,11 @@ def test_a_kernel_that_raced_is_not_asked_about_its_warps_again() -> None:
     fields = {name: getattr(asked, name) for name in Brief.__slots__}
     race = Race(of=asked.incumbent, racers=(ITSELF, racer(16, 1.0, 1.0)))
     assert list(warps.ideas(Brief(**fields | {"race": race}), "engine")) == []
+
+
+def test_what_a_gpu_measured_of_an_idea_outranks_what_the_model_sees_of_it() -> None:
+    """Where a GPU has the word. Without one, the model's word decides what the model will judge."""
+    nothing_to_race = told(racer(16, 1.0, 1.0))
+    assert engine.propose(nothing_to_race).hypothesis.technique == "pipeline_rows"  # type: ignore[union-attr]
+    estimated = brief(surveys=())
+    assert engine.propose(estimated).hypothesis.technique == "more_programs"  # type: ignore[union-attr]

@@ -98,7 +98,7 @@ def test_a_rewrite_of_the_work_comes_first_and_a_finishing_touch_last() -> None:
     while (idea := engine.propose(known)) is not None:
         order.append(idea.hypothesis.technique)
         known = after(known, idea, Decision.REJECTED)
-    assert order.index("pipeline_rows") < order.index(MORE) < order.index(FEWER) < order.index("cache_hints")
+    assert order.index("block_rows") < order.index(MORE) < order.index(FEWER) < order.index("cache_hints")
 
 
 def test_fewer_instructions_are_proposed_where_a_gpu_says_what_they_are_worth() -> None:

@@ -149,6 +149,65 @@ def test_a_rival_that_could_be_played_nowhere_is_one_line() -> None:
     assert rival_rows.profile_lines(found, {}, 100) == ["  compiled counts nowhere on any case: no inductor"]
 
 
+def tuned(percent: float, campaign: Campaign | None = None) -> Campaign:
+    """With what torch.compile made of the three longest cases when it took its time; it gave one up."""
+    campaign = campaign or pushed()
+    assert campaign.profile is not None
+    *others, last = rivals.longest(campaign.profile.baseline)
+    played = [Rival(name="max-autotune", case=case, reading=blocks.reading(percent)) for case in others]
+    missing = Rival(name="max-autotune", case=last, why_not="the 60 s for rivals were over")
+    return campaign.model_copy(update={"rivals": (*played, missing)})
+
+
+def test_the_first_line_says_it_of_what_torch_compile_makes_when_it_takes_its_time() -> None:
+    campaign = tuned(100.0, pushed(compiled=-10.0))
+    body = comments.result(campaign, rivals=held(campaign))
+    told = "torch.compile with max-autotune is 1.34x faster than v3 (geomean over 2 cases), faster on both cases"
+    assert told in first_line(body) and "torch.compile is " not in first_line(body)
+    assert told in terminal.result_text(campaign, rivals=held(campaign)).partition("\n")[0]
+    assert told in records(campaign, (), held(campaign))["report.md"].decode().split("\n")[2]
+    assert told in Words(report_html.page(campaign, a.lines(), {}, rivals=held(campaign))).first
+
+
+def test_where_both_of_torch_compile_are_faster_both_are_told() -> None:
+    plain, took_its_time, _ = said(tuned(100.0, pushed(compiled=60.0))).split("; ")
+    assert plain.startswith("torch.compile is 1.18x faster than v3 (geomean over 8 cases)")
+    assert took_its_time.startswith("torch.compile with max-autotune is 1.34x faster than v3 (geomean over 2 cases)")
+    assert "max-autotune" not in said(tuned(10.0))
+
+
+def test_it_stands_beside_the_others_and_a_case_it_was_not_asked_for_has_a_dash() -> None:
+    campaign = tuned(100.0)
+    names = view.case_names(campaign)
+    head, rows = rival_rows.rows(held(campaign), names)
+    assert head[-2:] == ["max-autotune over v0", "v3 over max-autotune"]
+    assert [row[-1] for row in rows] == [
+        "-",
+        "-",
+        "not played",
+        "-",
+        "-",
+        "0.78x",
+        "-",
+        "-",
+        "0.71x",
+        "0.74x (2 cases)",
+    ]
+    assert [row[-2:] for row in rows if "not played" in row[-2:]] == [["not played", "not played"]]
+    *_, mode, _, late = rival_rows.notes(held(campaign), names, best=True)
+    assert mode.startswith(
+        "max-autotune is torch.compile in its mode max-autotune-no-cudagraphs, played in the cases in"
+    )
+    assert late == "max-autotune counts nowhere on fwd 8192x8192 bf16: the 60 s for rivals were over"
+    content = records(campaign, (), held(campaign))["benchmarks/rivals.csv"].decode()
+    rows_of = [row for row in csv.DictReader(StringIO(content)) if row["rival"] == "max-autotune"]
+    assert [(row["case"].split("-")[0], bool(row["why_not"])) for row in rows_of] == [
+        ("forward", True),
+        ("backward", False),
+        ("full", False),
+    ]
+
+
 def test_the_questions_before_show_them_as_well() -> None:
     asked = a.rivalled(a.measured(), compiled=60.0)
     body = comments.checkpoint_winner(asked, rivals=held(asked))

@@ -6,7 +6,7 @@ import pytest
 
 from bot.model.campaign import Campaign, Round
 from bot.model.commands import Goal
-from bot.model.measurement import Case, Paired, Passport, Reading, Sanitized, Suite
+from bot.model.measurement import Case, Paired, Passport, Reading, Sanitized, Suite, UnderCompile
 from bot.model.verdict import Decision, Finding, Verdict
 from bot.render import bars, folded, labels, report_rows, tables, times
 from bot.render.escape import Trusted
@@ -216,3 +216,30 @@ def test_of_a_finalist_it_says_what_the_sanitizer_did(status: str, told: str) ->
     assert folded.cases(campaign, played.variant.number, 99).endswith(f"\n\ncompute-sanitizer: {told}")
     assert ("compute-sanitizer", told) in report_rows.idea(campaign, played).rows
     assert "compute-sanitizer" not in folded.cases(a.searched(), 3, 99)
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ("right", "right, a as one graph"),
+        ("breaks", "right, a as one graph"),
+        ("wrong", "fails, a as one graph"),
+        ("v0_fails", "not asked, a as one graph"),
+        ("unknown", "not known, a as one graph"),
+    ],
+)
+def test_of_a_finalist_it_says_how_it_went_under_torch_compile(status: str, told: str) -> None:
+    (first, *others) = a.rounds()
+    assert first.measurement is not None
+    looked = {
+        "sanitized": Sanitized(status="clean"),
+        "under_compile": UnderCompile.model_validate({"status": status, "detail": "a as one graph"}),
+    }
+    played = first.model_copy(update={"measurement": first.measurement.model_copy(update=looked)})
+    campaign = a.searched(rounds=(played, *others))
+    shown = folded.cases(campaign, played.variant.number, 99)
+    assert shown.endswith(f"\n\ncompute-sanitizer: clean\n\ntorch.compile: {told}")
+    assert ("torch.compile", told) in report_rows.idea(campaign, played).rows
+    assert "torch.compile" not in folded.cases(a.searched(), 3, 99)
+    silent = report_rows.idea(a.searched(), a.searched().rounds[0])
+    assert "torch.compile" not in [row[0] for row in silent.rows]

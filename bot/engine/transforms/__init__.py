@@ -1,10 +1,13 @@
 """Named rewrites of a kernel's source. A new one is a short file and a line in the table.
 
 Each looks at the source alone, refuses when it is not sure, and leaves every line it does not mean to change as it was.
+Most look at one file. Where kernel, launch and what is done with its result may stand in several, all files of the
+target are looked at together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from bot.engine.transforms import (
@@ -16,12 +19,17 @@ from bot.engine.transforms import (
     more_programs,
     partial_sums,
     pipeline_rows,
+    pipeline_steps,
+    reduce_loss,
     scale_at_store,
     scale_in_kernel,
+    sum_at_once,
+    sum_behind_loop,
+    sum_together,
     tile_rows,
     walk_rows,
 )
-from bot.engine.transforms.rewrite import Rewrite
+from bot.engine.transforms.rewrite import FilesRewrite, Rewrite
 
 
 class PerKernel(Protocol):
@@ -40,21 +48,42 @@ class Transform(Protocol):
         ...
 
 
+class AcrossFiles(Protocol):
+    def applies(self, files: Mapping[str, str]) -> bool:
+        """Whether these files together, texts by their paths, hold a kernel of the shape this is about."""
+        ...
+
+    def rewrite(self, files: Mapping[str, str]) -> FilesRewrite | None:
+        """The changed texts with the idea behind them, or None when there is nothing to do or it is not safe."""
+        ...
+
+
 TRANSFORMS: dict[str, Transform] = {
     "drop_zero_fill": drop_zero_fill,
     "divide_by_constants": divide_by_constants,
     "tile_rows": tile_rows,
     "walk_rows": walk_rows,
+    "sum_behind_loop": sum_behind_loop,
     "pipeline_rows": pipeline_rows,
+    "pipeline_steps": pipeline_steps,
     "block_rows": block_rows,
     "more_programs": more_programs,
     "partial_sums": partial_sums,
+    "sum_together": sum_together,
+    "sum_at_once": sum_at_once,
     "scale_at_store": scale_at_store,
     "scale_in_kernel": scale_in_kernel,
     "base_two": base_two,
     "cache_hints": cache_hints,
 }
 
-PER_KERNEL: dict[str, PerKernel] = {"tile_rows": tile_rows, "walk_rows": walk_rows}
+PER_KERNEL: dict[str, PerKernel] = {
+    "tile_rows": tile_rows,
+    "walk_rows": walk_rows,
+    "pipeline_steps": pipeline_steps,
+}
 """Those that change the forward and the backward of an op alike, where one may gain what the other loses. Each kernel
 has a launch of its own, so that they can be told apart."""
+
+ACROSS_FILES: dict[str, AcrossFiles] = {"reduce_loss": reduce_loss}
+"""Those that look at all files of a target at once."""

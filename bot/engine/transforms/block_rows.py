@@ -6,7 +6,8 @@ what is added up from row to row (the gradient of a weight) stays apart, lane by
 H200 a sketch of rms_norm's backward took two rows a step at 8192 x 4096 and four at 8192 x 1024 beside a pipelined
 loop, for 2.1x (8192 x 4096).
 
-A block has at most 32 KiB of rows, and never more rows than the program would take anyway. A row behind the last one
+A block has at most 32 KiB of rows, half of it where two programs share a multiprocessor, and never more rows than the
+program would take anyway. A row behind the last one
 is masked; where it might add to a sum all the same, it is left out there. Refused unless each statement of the kernel
 is understood: one loop over a run of rows, branches about constants, sums, maxima and minima over whole rows.
 """
@@ -21,6 +22,7 @@ from bot.engine import kernels, runs, shapes, source
 from bot.engine.runs import Run
 from bot.engine.shapes import PER_COLUMN, Nothing, Shapes
 from bot.engine.source import LaunchSite, NotUnderstood
+from bot.engine.transforms import more_programs
 from bot.engine.transforms.rewrite import Rewrite, each_kernel
 
 PARAMETER, VARIABLE, SIZE = "BLOCK_ROW", "block_row", "row_bytes"
@@ -167,7 +169,9 @@ def _launch(site: LaunchSite, kernel: cst.FunctionDef, run: Run) -> list[cst.Bas
         raise NotUnderstood("the rows of a program have no name")
     if any(source.loads(site.function, name) for name in (VARIABLE, SIZE)):
         raise NotUnderstood(f"{VARIABLE} or {SIZE} is taken")
-    four, two = MOST_BYTES // MOST_ROWS, MOST_BYTES // 2
+    # Registers are shared by the programs of a multiprocessor: with rows for one alone, the others would have to wait.
+    most = MOST_BYTES // more_programs.programs_on_each(site.function)
+    four, two = most // MOST_ROWS, most // 2
     lines = [
         source.assignment(f"{SIZE} = {runs.row_bytes(site, kernel, run)}", WHY),
         source.assignment(f"{VARIABLE} = {MOST_ROWS} if {SIZE} <= {four} else 2 if {SIZE} <= {two} else 1"),

@@ -7,10 +7,14 @@ second one works meanwhile. On an H200 the backward of rms_norm fell from 47.1 u
 Where the registers of a multiprocessor hold one program and no second, the price is all there is: on an H200 the same
 backward went from 44.8 us to 50.1 us (2048 x 8192, 16 warps of 113 registers). So whoever knows how wide a row may be
 says so, and wider ones keep their one program.
+
+A kernel whose grid has an axis for the blocks of a row (dyt) has several programs on each multiprocessor where rows are
+wide, and a share of every sum for each of them. So there the number follows the width from the start.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import libcst as cst
@@ -22,6 +26,8 @@ from bot.engine.source import NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite
 
 WORDS = {2: "Two", 4: "Four", 8: "Eight"}
+IN_BLOCKS = 4096
+"""Columns up to which a row in blocks leaves a multiprocessor idle: four blocks of 1024, each a program."""
 WHY = "while one waits for a row, the others work."
 
 
@@ -31,8 +37,12 @@ class Doubled:
     kernels: tuple[str, ...]
     word: str
     """How many programs there are now, as people say it."""
+    up_to: int | None
+    """The widest row that has so many, where others have fewer."""
 
 
+Taken = Callable[[cst.FunctionDef], set[str]]
+"""Names of the columns that a program takes."""
 PROPERTY = m.Attribute(attr=m.Name("multi_processor_count"))
 ASKED = m.Call(
     func=m.Name(m.MatchIfTrue(lambda name: "multiprocessor_count" in name or name in ("num_sms", "sm_count")))
@@ -74,24 +84,34 @@ def _descendants(node: cst.CSTNode) -> list[cst.CSTNode]:
     return [node, *(inner for child in node.children for inner in _descendants(child))]
 
 
-def _widths(module: cst.Module, kernel: cst.FunctionDef) -> set[str]:
-    """What the launches hand over for the number of columns, where a program takes its row at once."""
-    made, parameters = addresses.names_of(kernel).made, source.parameters(kernel)
-    whole = {name for name, value in made.items() if isinstance(value, cst.Call) and columns.is_arange(value)}
-    found = set()
+def _wholes(kernel: cst.FunctionDef) -> set[str]:
+    """Names of the columns of a row that a program takes at once."""
+    made = addresses.names_of(kernel).made
+    return {name for name, value in made.items() if isinstance(value, cst.Call) and columns.is_arange(value)}
+
+
+def _blocks(kernel: cst.FunctionDef) -> set[str]:
+    """Names of the columns of a program's own block of a row."""
+    made = addresses.names_of(kernel).made
+    return {name for name, value in made.items() if all(kernels.calls(value, n) for n in ("program_id", "arange"))}
+
+
+def _widths(module: cst.Module, kernel: cst.FunctionDef, taken: set[str]) -> set[str]:
+    """What the launches hand over for the number of columns, which those that a program takes are compared with."""
+    parameters, found = source.parameters(kernel), set()
     for node in findall(kernel, m.Comparison(comparisons=[m.ComparisonTarget(m.LessThan(), m.Name())])):
         compared = cst.ensure_type(node, cst.Comparison)
         width = source.code(compared.comparisons[0].comparator)
-        if width in parameters and source.code(compared.left) in whole:
+        if width in parameters and source.code(compared.left) in taken:
             for site in source.sites(module, str(kernel.name.value)):
                 value = kernels.argument(site.call, parameters.index(width), width)
                 found.add(source.code(value) if value is not None else "")
     return found
 
 
-def _width(module: cst.Module, function: cst.FunctionDef, line: cst.SimpleStatementLine) -> str:
+def _width(module: cst.Module, function: cst.FunctionDef, line: cst.SimpleStatementLine, taken: Taken) -> str:
     """The one variable with the number of columns, once it is sure that the line knows it."""
-    widths = {width for kernel in _launched(function, module) for width in _widths(module, kernel)}
+    widths = {width for kernel in _launched(function, module) for width in _widths(module, kernel, taken(kernel))}
     if len(widths) != 1 or not (width := widths.pop()).isidentifier():
         raise NotUnderstood("the launches do not agree on a number of columns")
     body = source.statements(function)
@@ -101,6 +121,23 @@ def _width(module: cst.Module, function: cst.FunctionDef, line: cst.SimpleStatem
     if before != everywhere or not (before or width in source.parameters(function)):
         raise NotUnderstood("the number of columns is not known yet")
     return width
+
+
+def programs_on_each(function: cst.FunctionDef) -> int:
+    """How many programs a function has on a multiprocessor where it has most: one as it is written, more by ours."""
+    found = [1]
+    for count in _counts(function):
+        for product in findall(function, m.BinaryOperation(operator=m.Multiply())):
+            if isinstance(product, cst.BinaryOperation) and product.right is count:
+                found += _times(product.left)
+    return max(found)
+
+
+def _times(node: cst.BaseExpression) -> list[int]:
+    """The numbers that `4`, `2 if wide else 1` and the like may be."""
+    if isinstance(node, cst.IfExp):
+        return [*_times(node.body), *_times(node.orelse)]
+    return [kernels.integer(node) or 1]
 
 
 def _doubled(module: cst.Module, function: cst.FunctionDef, up_to: int | None) -> Doubled | None:
@@ -113,8 +150,12 @@ def _doubled(module: cst.Module, function: cst.FunctionDef, up_to: int | None) -
         return None
     line = _statement_of(function, counts[0])
     count, times, where = source.code(counts[0]), str(2 * factor), "on each, not one"
-    if up_to is not None:
-        times = f"({2 * factor} if {_width(module, function, line)} <= {up_to} else {factor})"
+    if up_to is None and factor == 1 and all(_blocks(kernel) for kernel in launched):
+        width = _width(module, function, line, _blocks)
+        times, up_to = f"min(max({2 * IN_BLOCKS} // {width}, 1), 4)", IN_BLOCKS
+        where = f"or four for each block of a row of up to {IN_BLOCKS} columns"
+    elif up_to is not None:
+        times = f"({2 * factor} if {_width(module, function, line, _wholes)} <= {up_to} else {factor})"
         where = f"on each where a row of up to {up_to} columns leaves room"
     new = source.expression(f"{times} * {count}")
     kept = [found for found in line.leading_lines if found.comment is None or WHY not in found.comment.value]
@@ -125,12 +166,13 @@ def _doubled(module: cst.Module, function: cst.FunctionDef, up_to: int | None) -
         module=source.replaced(module, line, changed),
         kernels=tuple(str(kernel.name.value) for kernel in launched),
         word=WORDS[2 * factor],
+        up_to=up_to,
     )
 
 
 def _depends(function: cst.FunctionDef, count: cst.BaseExpression) -> bool:
     """Whether how many there are on each follows the width already."""
-    products = findall(function, m.BinaryOperation(left=m.IfExp(), operator=m.Multiply()))
+    products = findall(function, m.BinaryOperation(left=m.IfExp() | m.Call(), operator=m.Multiply()))
     return any(getattr(product, "right", None) is count for product in products)
 
 
@@ -148,7 +190,7 @@ def rewrite(text: str, up_to: int | None = None) -> Rewrite | None:
     return Rewrite(
         text=str(done.module.code),
         kernels=done.kernels,
-        title=f"{done.word} programs on each multiprocessor" + (f", up to {up_to} columns" if up_to else ""),
+        title=f"{done.word} programs on each multiprocessor" + (f", up to {done.up_to} columns" if done.up_to else ""),
         why="A program that walks over its rows waits for each of them; its neighbours work meanwhile.",
     )
 

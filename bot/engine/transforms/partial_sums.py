@@ -24,7 +24,7 @@ from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, each_kernel
 
 FIRST, SECOND = "tl.program_id(0)", "tl.program_id(1)"
-IN_KERNEL = "A share for each program of the first axis: nobody else adds to it."
+IN_KERNEL = "A share for each program of the first axis: nobody else adds to it, and nothing has to be atomic."
 IN_HOST = "A share for each program of the first axis, added up below: additions to one place would queue."
 RANGES = m.Call(func=m.Name("range") | m.Attribute(value=m.Name("tl"), attr=m.Name("range")))
 ADDITION = m.Expr(value=m.Call(func=m.Attribute(value=m.Name("tl"), attr=m.Name("atomic_add"))))
@@ -160,11 +160,10 @@ def _shared(vector: Vector, programs: str, why: str) -> cst.SimpleStatementLine:
 
 
 def _stored(one: Added, program: str, why: str) -> cst.SimpleStatementLine:
-    """A store of the program's own share. What was said of the atomic is no longer so."""
+    """A store of the program's own share. What was said of the atomic stays above what is so now."""
     text = f"tl.store({one.pointer} + {program} * {one.stride} + {source.code(one.index)}, {source.code(one.value)})"
     line = cst.ensure_type(one.line.deep_replace(one.call, source.expression(text)), cst.SimpleStatementLine)
-    kept = [said for said in line.leading_lines if said.comment is None or "atomic" not in said.comment.value.lower()]
-    return line.with_changes(leading_lines=(*kept, *source.comment_lines(why)))
+    return line.with_changes(leading_lines=(*line.leading_lines, *source.comment_lines(why)))
 
 
 def _unread(kernel: cst.FunctionDef, found: list[Added]) -> str:

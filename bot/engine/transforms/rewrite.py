@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import libcst as cst
@@ -25,6 +25,25 @@ class Rewrite:
     """What a GPU showed of the idea elsewhere: said where the model of time cannot see it."""
 
 
+@dataclass(frozen=True, slots=True)
+class FilesRewrite:
+    """What becomes of a target's files together; a rewrite of one file is one of these too."""
+
+    texts: Mapping[str, str]
+    """The files that change, by their paths."""
+    kernels: tuple[str, ...]
+    title: str
+    why: str
+    seen: str = ""
+    spared: int = 0
+    """How often each element went through memory as a float32, outside of the kernel's inputs and outputs, and no
+    longer does."""
+
+
+def of_one_file(path: str, rewrite: Rewrite) -> FilesRewrite:
+    return FilesRewrite({path: rewrite.text}, rewrite.kernels, rewrite.title, rewrite.why, rewrite.seen)
+
+
 def each_kernel(
     text: str, change: Change, *, title: str, why: str, seen: str = "", tuned: bool = False, only: str = ""
 ) -> Rewrite | None:
@@ -42,4 +61,5 @@ def each_kernel(
         except NotUnderstood:
             continue
         done.append(name)
-    return Rewrite(text=str(module.code), kernels=tuple(done), title=title, why=why, seen=seen) if done else None
+    written = str(source.in_lines(module, text).code) if done else ""
+    return Rewrite(text=written, kernels=tuple(done), title=title, why=why, seen=seen) if done else None

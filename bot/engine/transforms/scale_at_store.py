@@ -26,6 +26,7 @@ from bot.engine.transforms.rewrite import Rewrite, each_kernel
 
 PARAMETER, VARIABLE = "scale_ptr", "is_number"
 WHY = "One number for all elements: the kernel multiplies by it as it stores, and the host need not look at it."
+DONE = "The kernel multiplied by it. One row of a padded tensor has no padding in a product, and none here."
 DIVIDED = "The number is divided, not the tensor."
 STORE = m.SimpleStatementLine(body=[m.Expr(value=m.Call(func=m.Attribute(value=m.Name("tl"), attr=m.Name("store"))))])
 
@@ -93,7 +94,7 @@ def _none() -> cst.SimpleWhitespace:
 
 
 def _host(site: LaunchSite, ending: Ending) -> list[tuple[cst.CSTNode, list[cst.BaseStatement]]]:
-    """The launch, and the shortcut that no longer has to wait."""
+    """The launch, and the shortcut that no longer has to wait. What its author said of it stays above it."""
     body = source.statements(site.function)
     if not isinstance(body[site.position], cst.SimpleStatementLine) or source.loads(site.function, VARIABLE):
         raise NotUnderstood("the launch may not happen, or a name is taken")
@@ -102,8 +103,10 @@ def _host(site: LaunchSite, ending: Ending) -> list[tuple[cst.CSTNode, list[cst.
     factor = ending.factor
     alone = f"{VARIABLE} = {factor}.dim() == 0 and {factor}.device == {ending.gradient}.device"
     call = source.with_argument(site.call, PARAMETER, source.expression(f"{factor} if {VARIABLE} else None"))
-    kept = tuple(line for line in ending.shortcut.leading_lines if line.comment is None)
-    shortcut = ending.shortcut.with_changes(test=cst.Name(VARIABLE), leading_lines=kept)
+    above = (*ending.shortcut.leading_lines, *source.comment_lines(DONE))
+    shortcut = ending.shortcut.with_changes(test=cst.Name(VARIABLE), leading_lines=above)
+    early = source.assignment(f"return {ending.gradient}.view({ending.gradient}.shape)")
+    shortcut = shortcut.with_changes(body=shortcut.body.with_changes(body=[early]))
     lines = source.launched_after(site, [source.assignment(alone, WHY)], call)
     return [(source.line_of(site), lines), (ending.shortcut, [shortcut])]
 

@@ -28,6 +28,10 @@ WIDEST = 16384
 """Columns that a program holds: 16 elements a thread with 32 warps."""
 BLOCK, WARPS = 8192, 16
 """Sixteen elements a thread, and room for four programs on a multiprocessor."""
+MINUS = m.BinaryOperation(left=m.Name(), operator=m.Subtract(), right=m.Name())
+EXP = m.Call(func=m.Attribute(attr=m.Name("exp")), args=[m.Arg(value=MINUS)])
+SCALED = m.BinaryOperation(left=MINUS, operator=m.Multiply(), right=m.Name() | m.Float())
+EXP2 = m.Call(func=m.Attribute(attr=m.Name("exp2")), args=[m.Arg(value=SCALED)])
 LOWEST = "-3.4e38"
 """Not minus infinity: a first block of nothing else would make a NaN of the difference."""
 NAMES = ("wide", "kernel")
@@ -83,18 +87,20 @@ class Walk:
                     found[at] = largest[0]
         return found if len(set(found.values())) == len(found) else {}
 
-    def _exponential(self, at: int, node: cst.BaseExpression) -> tuple[str, str] | None:
-        """(x, m) of `tl.exp(x - m)`, also by the name it was given right before."""
+    def _exponential(self, at: int, node: cst.BaseExpression) -> tuple[str, str, str] | None:
+        """(x, m, how) of `tl.exp(x - m)` or of a power of two of it, also by the name it was given right before."""
         if isinstance(node, cst.Name):
             made = [s for s in self.row.steps[:at] if s.binds == node.value]
             if len(made) != 1 or made[0].conditions or not isinstance(made[0].node, cst.Assign):
                 return None
             node = made[0].node.value
-        minus = m.BinaryOperation(left=m.Name(), operator=m.Subtract(), right=m.Name())
-        if not m.matches(node, m.Call(func=m.Attribute(attr=m.Name("exp")), args=[m.Arg(value=minus)])):
+        if not isinstance(node, cst.Call) or not (m.matches(node, EXP) or m.matches(node, EXP2)):
             return None
-        inner = cst.ensure_type(cst.ensure_type(node, cst.Call).args[0].value, cst.BinaryOperation)
-        return str(cst.ensure_type(inner.left, cst.Name).value), str(cst.ensure_type(inner.right, cst.Name).value)
+        inner = cst.ensure_type(node.args[0].value, cst.BinaryOperation)
+        difference = cst.ensure_type(inner.left if m.matches(node, EXP2) else inner, cst.BinaryOperation)
+        left, right = _text(difference.left), _text(difference.right)
+        how = _text(node).replace(f"{left} - {right}", "{}")
+        return (left, right, how) if how.count("{}") == 1 else None
 
     def _say(self, at: int, text: str, inside: bool) -> None:
         """A step, with its comments the first time it is written."""
@@ -175,11 +181,14 @@ class Walk:
         total = next(sum_at for sum_at, top in self._online.items() if top == at)
         top, name = self.row.steps[at].binds, self.row.steps[total].binds
         row = _text(cst.ensure_type(self.row.steps[at].reduced, cst.Call).args[0].value)
-        lines = (
-            f"seen = tl.maximum({top}, tl.max({row}, axis=0))",
-            f"{name} = {name} * tl.exp({top} - seen) + tl.sum(tl.exp({row} - seen), axis=0)",
-            f"{top} = seen",
-        )
+        reduced = cst.ensure_type(self.row.steps[total].reduced, cst.Call)
+        below = self._exponential(total, reduced.args[0].value)
+        how = below[2] if below else "tl.exp({})"
+        shrunk, added = how.format(f"{top} - seen"), how.format(f"{row} - seen")
+        grown = [f"{name} = {name} * {shrunk} + tl.sum({added}, axis=0)"]
+        if len(grown[0]) > LINES:
+            grown = [f"{name} = {name} * {shrunk}", f"{name} += tl.sum({added}, axis=0)"]
+        lines = (f"seen = tl.maximum({top}, tl.max({row}, axis=0))", *grown, f"{top} = seen")
         self._say(at, "\n".join(lines), inside=True)
         self._told.add(total)
 
@@ -263,8 +272,8 @@ def _walking(module: cst.Module, kernel: cst.FunctionDef) -> cst.FunctionDef:
 def _statements(site: LaunchSite, name: str, wide: str) -> tuple[list[cst.BaseStatement], cst.Call]:
     """The choice between the two kernels, and the launch of what was chosen."""
     given, warps = site.argument(_block_of(site)), site.argument("num_warps")
-    if not isinstance(given, cst.Name) or (warps is not None and not isinstance(warps, cst.Name | cst.Integer)):
-        raise NotUnderstood("the launch does not take its numbers from variables")
+    if not isinstance(given, cst.Name):
+        raise NotUnderstood("the launch does not take its block from a variable")
     if any(source.loads(site.function, n) or n in _bound(site.function) for n in NAMES):
         raise NotUnderstood("a name that the launch needs is taken")
     block = given.value

@@ -68,6 +68,8 @@ class CompareRequest:
     """A worker's answer folder."""
     baseline: bool
     """Remember this answer as the untouched kernel's."""
+    once: tuple[str, ...] = ()
+    """The calls that were run, where these are not all of them: each once, and nobody counted launches."""
 
 
 @dataclasses.dataclass(frozen=True)

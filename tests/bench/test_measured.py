@@ -1,0 +1,130 @@
+"""The bench with a GPU, with a judge that plays nothing: who is put on a process when, and what finalists are asked."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bot.bench import measured
+from bot.bench.bailiff import Objection
+from bot.bench.checks import Checked
+from bot.bench.measured import MeasuredBench
+from bot.bench.rivals import BLOCKS
+from bot.bench.takes import Take
+from bot.model.measurement import CaseResult, Measurement, Sanitized, UnderCompile
+from bot.worker.contract.timing import Blocks, Closed, Opened, OpenRequest
+from tests.bench import tiny
+from tests.render.builders import GPU_RUNNER
+
+SLOW_US, QUICK_US = 500.0, 3.0
+
+
+class Judge:
+    """Answers at once and writes down who was opened: (case, rivals or "v0", lanes, whether in a fresh process)."""
+
+    def __init__(self, refuses: str = "") -> None:
+        self.opened: list[tuple[str, str, int, bool]] = []
+        self.last, self._refuses = "", refuses
+
+    def ask(self, request: Any, kind: Any) -> Any:
+        self.last = request.do
+        if isinstance(request, OpenRequest):
+            who = "".join(request.rivals) or "v0"
+            self.opened.append((request.case, who, request.lanes, request.fresh))
+            if self._refuses in request.rivals:
+                raise Objection("torch could not compile it")
+            return Opened(request.lanes, SLOW_US if request.case == "slow" else QUICK_US)
+        return Closed() if kind is Closed else Blocks(((2.0, 2.0, 1.0, 1.0),) * BLOCKS, (), 0, "", 1.0)
+
+
+def bench(judge: Judge, **lanes: int) -> MeasuredBench:
+    made: Any = object.__new__(MeasuredBench)
+    made._judge, made._lanes, made._turn, made.gpu_ms = judge, lanes, threading.Lock(), 0.0
+    made._bytes, made._base = {"slow": 2**20, "quick": 2**10}, tiny.files()
+    takes = {case: Take(case, Path("takes") / case, "", 0, kernels=1) for case in ("slow", "quick")}
+    takes["lost"] = Take("lost", None, "it asks the host", 0)
+    made._checker = SimpleNamespace(baseline=Checked())
+    made._takes = SimpleNamespace(takes=lambda digest: takes)
+    assert isinstance(made, MeasuredBench)
+    return made
+
+
+def test_the_rival_of_a_winner_has_one_process_for_all_its_cases_and_leaves_none_behind() -> None:
+    judge = Judge()
+    found = bench(judge, slow=1, quick=64).rivals_of_winner(("slow", "quick"))
+    assert judge.opened == [("slow", "max-autotune", 1, True), ("quick", "max-autotune", 64, False)]
+    assert judge.last == "close", "no variant meets what a rival left"
+    assert [(one.case, one.reading is not None) for one in found] == [("slow", True), ("quick", True)]
+
+
+def test_a_job_that_goes_on_elsewhere_learns_from_v0_how_many_passes_go_into_a_graph() -> None:
+    judge = Judge()
+    bench(judge).rivals_of_winner(("slow", "quick"))
+    assert [(case, who, fresh) for case, who, _, fresh in judge.opened] == [
+        ("slow", "v0", True),
+        ("slow", "max-autotune", True),
+        ("quick", "v0", True),
+        ("quick", "max-autotune", True),
+    ]
+    assert judge.opened[1][2] == 1 < judge.opened[3][2]
+
+
+def test_a_rival_that_falls_is_told_and_a_case_that_cannot_be_replayed_is_left_out() -> None:
+    judge = Judge(refuses="max-autotune")
+    found = bench(judge, slow=1, quick=64).rivals_of_winner(("slow", "lost", "quick"))
+    assert [(one.case, one.why_not) for one in found] == [
+        ("slow", "torch could not compile it"),
+        ("quick", "torch could not compile it"),
+    ]
+
+
+# -- finalists --------------------------------------------------------------------------------------------------------
+
+
+def finalist(monkeypatch: pytest.MonkeyPatch, *, wins: bool = True, sanitized: str = "clean") -> Measurement:
+    """A measurement in which nothing happens but what finalists are asked."""
+    made: Any = bench(Judge())
+    looked = Sanitized.model_validate({"status": sanitized})
+    went = UnderCompile(status="right", detail="a as one graph")
+    monkeypatch.setattr(measured.sanitizer, "is_finalist", lambda cases: wins)
+    replaced = {
+        "_run": lambda files, checked, passports: (Checked(), None),
+        "_books": lambda files: None,
+        "_facts": lambda compiled, books, shares: ((CaseResult(case="slow"),), (), None),
+        "_timed": lambda files, cases, rows: (cases, rows, None),
+        "sanitized": lambda files: looked,
+        "under_compile": lambda files: went,
+    }
+    for name, value in replaced.items():
+        monkeypatch.setattr(MeasuredBench, name, staticmethod(value))
+    monkeypatch.setattr(MeasuredBench, "runner", GPU_RUNNER)
+    made._compiled, made._checker.excused = {}, frozenset()
+    found: Measurement = made.measure(tiny.files(), passports=True)
+    return found
+
+
+def test_a_finalist_is_put_under_torch_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = finalist(monkeypatch)
+    assert found.under_compile is not None and found.under_compile.status == "right"
+
+
+def test_nobody_else_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    loser = finalist(monkeypatch, wins=False)
+    assert (loser.sanitized, loser.under_compile) == (None, None)
+
+
+def test_both_questions_are_asked_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither ends before the other has begun."""
+    together = threading.Barrier(2, timeout=20)
+
+    def answer(said: Any) -> Any:
+        return lambda files: (together.wait(), said)[1]
+
+    made: Any = bench(Judge())
+    monkeypatch.setattr(MeasuredBench, "sanitized", staticmethod(answer("sanitized")))
+    monkeypatch.setattr(MeasuredBench, "under_compile", staticmethod(answer("compiled")))
+    assert made._last_questions(tiny.files()) == ("sanitized", "compiled")
