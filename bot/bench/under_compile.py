@@ -38,16 +38,15 @@ def _type(call: Call) -> str:
 
 
 def few(plan: Plan, excused: Collection[str]) -> tuple[Call, ...]:
-    """Two checks of each pass: the smallest, and the largest small one of another type where there is one. `excused`
-    are the cases in which v0 is wrong anyhow."""
+    """A check of each pass, as each costs a finalist seconds of a GPU: of the first pass the smallest, of the others the
+    largest small one, of another type where there is one. `excused` are the cases in which v0 is wrong anyhow."""
     fit = [call for call in plan.checks if call.tensors and 0 < call.nbytes <= MOST_BYTES and call.case not in excused]
     found: list[Call] = []
     for direction in dict.fromkeys(call.direction for call in fit):
         ordered = sorted((call for call in fit if call.direction == direction), key=lambda call: (call.nbytes, call.id))
-        first = ordered[0]
-        others = [call for call in ordered if call.case != first.case]
-        others = [call for call in others if _type(call) != _type(first)] or others
-        found += [first, *others[-1:]]
+        first = found[0] if found else ordered[0]
+        others = [call for call in ordered if _type(call) != _type(first)] or ordered
+        found.append(others[-1] if found else first)
     return tuple(found)
 
 
