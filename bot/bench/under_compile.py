@@ -38,8 +38,8 @@ def _type(call: Call) -> str:
 
 
 def few(plan: Plan, excused: Collection[str]) -> tuple[Call, ...]:
-    """A check of each pass, as each costs a finalist seconds of a GPU: of the first pass the smallest, of the others the
-    largest small one, of another type where there is one. `excused` are the cases in which v0 is wrong anyhow."""
+    """A check of each pass, as each costs a finalist seconds of a GPU: of the first pass the smallest, of the others
+    the largest small one, of another type where there is one. `excused` are the cases in which v0 is wrong anyhow."""
     fit = [call for call in plan.checks if call.tensors and 0 < call.nbytes <= MOST_BYTES and call.case not in excused]
     found: list[Call] = []
     for direction in dict.fromkeys(call.direction for call in fit):

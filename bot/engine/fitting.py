@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot.engine import race_field
+from bot.engine import race_field, rewriting
 from bot.engine.transforms import ACROSS_FILES, TRANSFORMS
 from bot.model.measurement import Measurement
 from bot.model.variant import SourceFile
@@ -15,7 +15,7 @@ NUMBERS = "launch_parameters"
 
 def fitting(files: Sequence[SourceFile], baseline: Measurement) -> frozenset[str]:
     """Nothing fits a source that cannot be read."""
-    found = {name for name, idea in TRANSFORMS.items() if any(idea.applies(file.text) for file in files)}
-    texts = {file.path: file.text for file in files}
-    found |= {name for name, idea in ACROSS_FILES.items() if idea.applies(texts)}
-    return frozenset({*found, NUMBERS} if race_field.field(tuple(files), baseline, most=1) else found)
+    together = tuple(files)
+    found = {name for name in TRANSFORMS if any(rewriting.of_file(name, file.text) is not None for file in files)}
+    found |= {name for name in ACROSS_FILES if rewriting.of_files(name, together) is not None}
+    return frozenset({*found, NUMBERS} if race_field.has_room(together, baseline) else found)

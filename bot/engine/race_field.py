@@ -119,6 +119,13 @@ def _teams(of: Launched, kernels: Sequence[str]) -> list[list[str]]:
     return teams
 
 
+def has_room(files: tuple[SourceFile, ...], facts: Measurement) -> bool:
+    """Whether other numbers can be written into these files at all."""
+    text = "\n".join(file.text for file in files)
+    wanted = (numbers for kernel, launches in launched(facts).items() for numbers in numbers_of(kernel, launches, text))
+    return any(_written(files, numbers) is not None for numbers in wanted)
+
+
 def field(files: tuple[SourceFile, ...], facts: Measurement, most: int = MOST_RACERS) -> tuple[Racing, ...]:
     """What races against these files: each kernel's likeliest numbers first."""
     of, text = launched(facts), "\n".join(file.text for file in files)

@@ -8,13 +8,12 @@ and can be carried further is tried a second time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
 from bot.campaign.lineage import NUMBERS_TECHNIQUE
-from bot.engine import settings_table
+from bot.engine import rewriting, settings_table
 from bot.engine.transforms import ACROSS_FILES, PER_KERNEL, TRANSFORMS, more_programs
-from bot.engine.transforms.rewrite import FilesRewrite, Rewrite, of_one_file
-from bot.model.variant import Hypothesis, Proposal, SourceFile, sources_digest
+from bot.engine.transforms.rewrite import FilesRewrite, of_one_file
+from bot.model.variant import Hypothesis, Proposal, sources_digest
 from bot.proposers import raced, room, rules, warps
 from bot.proposers.brief import Brief
 from bot.proposers.forecast import UNSEEN, Change, Forecast, as_it_was, forecast, in_tiles, twice_the_programs, walked
@@ -74,25 +73,14 @@ def _may_repeat(brief: Brief, name: str) -> bool:
     return not earlier or (earlier[-1].is_accepted and len(earlier) < AGAIN.get(name, 1))
 
 
-@lru_cache(maxsize=64)
-def _rewritten(name: str, text: str, only: str = "") -> Rewrite | None:
-    """A rewrite takes half a second, and every round asks for all of them, mostly of the same incumbent."""
-    return PER_KERNEL[name].rewrite(text, only) if only else TRANSFORMS[name].rewrite(text)
-
-
-@lru_cache(maxsize=16)
-def _together(name: str, sources: tuple[SourceFile, ...]) -> FilesRewrite | None:
-    return ACROSS_FILES[name].rewrite({file.path: file.text for file in sources})
-
-
 def _rewrites(brief: Brief, name: str) -> Iterator[tuple[FilesRewrite, Change]]:
     """What a named transform makes of the incumbent, file by file or of all of them, and what it does to a launch."""
     if name in ACROSS_FILES:
-        together = _together(name, brief.sources)
+        together = rewriting.of_files(name, brief.sources)
         yield from () if together is None else ((together, FORECASTS[name]),)
         return
     for file in brief.sources:
-        rewrite, change = _rewritten(name, file.text), FORECASTS[name]
+        rewrite, change = rewriting.of_file(name, file.text), FORECASTS[name]
         if rewrite is None:
             continue
         if name == "more_programs" and (widest := room.widest(brief, rewrite.kernels)):
@@ -118,10 +106,10 @@ def _alone(brief: Brief, name: str) -> Iterator[tuple[float, Proposal]]:
     if name not in PER_KERNEL or not earlier or earlier[0].is_accepted:
         return
     for file in brief.sources:
-        whole = _rewritten(name, file.text)
+        whole = rewriting.of_file(name, file.text)
         for kernel in whole.kernels if whole is not None and len(whole.kernels) > 1 else ():
             technique = f"{name}:{kernel}"
-            rewrite = _rewritten(name, file.text, kernel) if not brief.rounds_with(technique) else None
+            rewrite = rewriting.of_file(name, file.text, kernel) if not brief.rounds_with(technique) else None
             if rewrite is None:
                 continue
             found = _hypothesis(brief, name, technique, of_one_file(file.path, rewrite), FORECASTS[name])

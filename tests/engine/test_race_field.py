@@ -200,3 +200,10 @@ def test_a_count_for_all_rows_is_a_rule_of_the_race_alone() -> None:
     rule = race_field.rule_of(Numbers(kernel="_k", block_name="BLOCK_SIZE", warps=8))
     assert [rule.config(block) for block in (256, 65536)] == [(256, 8), (65536, 8)]
     assert rule.warps_text == "8"
+
+
+def test_there_is_room_where_somebody_could_race() -> None:
+    facts = made.measurement(*wide_and_narrow())
+    assert race_field.has_room(files(ONE), facts) and field(files(ONE), facts)
+    launched_elsewhere = ONE.split("def run")[0]
+    assert not race_field.has_room(files(launched_elsewhere), facts) and not field(files(launched_elsewhere), facts)

@@ -32,6 +32,7 @@ import requests
 import bot.forge.rest  # noqa: F401  # PyGithub, once here and in no job
 from bot.campaign.machine import fold
 from bot.cli.jobs import Bundle
+from bot.engine import rewriting
 from bot.errors import BotError, ForgeError, GitError
 from bot.forge import client
 from bot.forge.jobs import JobView
@@ -44,7 +45,6 @@ from bot.localhub.weather import Gusts
 from bot.localhub.wire import Request, Response
 from bot.model.campaign import Campaign, CommandRun, Finalization
 from bot.model.facts import Fact
-from bot.proposers import engine
 from bot.render import plots
 from bot.settings import read_settings
 from bot.targets import liger
@@ -477,7 +477,8 @@ def read_once(read: Callable[[DirectoryTree, str], Any]) -> Callable[..., Any]:
 ONCE: tuple[tuple[Any, str, Any], ...] = (
     (honesty, "_findings", functools.cache(honesty._findings)),
     (scope, "_compare", functools.cache(scope._compare)),
-    (engine, "_rewritten", functools.cache(engine._rewritten.__wrapped__)),
+    (rewriting, "of_file", functools.cache(rewriting.of_file.__wrapped__)),
+    (rewriting, "of_files", functools.cache(rewriting.of_files.__wrapped__)),
     (liger, "dependent_tests", lambda *_, **__: ()),
     *((DirectoryTree, name, read_once(getattr(DirectoryTree, name))) for name in ("exists", "read", "list")),
 )
