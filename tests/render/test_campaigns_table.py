@@ -8,6 +8,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -21,16 +22,19 @@ from bot.analysis.stats import geometric_mean, primary_cases
 from bot.errors import CorruptRecord
 from bot.model.campaign import Campaign
 from bot.model.commands import Scope
+from bot.model.measurement import Reading
+from bot.model.rivals import Rival
 from bot.render import numbers, view
 from bot.render.summary import summary
 from bot.targets.sizes import SIZES
+from tests.analysis import blocks
 
 FOLDER = Path(__file__).parents[2] / "docs/results/h200/campaigns"
 JOURNALS = sorted(FOLDER.rglob("journal.jsonl"))
 FIRST, SECOND = "rms_norm", "rms_norm-b"
 HEAD = (
-    *("kernel", "ended", "of", "variants", "step", "forward", "backward", "full"),
-    *("slowest", "wrapper", "took", "read"),
+    *("kernel", "ended", "of", "variants", "pace", "step", "forward", "backward", "full"),
+    *("rivals", "slowest", "wrapper", "took", "read"),
 )
 SLOW = "backward-8192x1024-bfloat16"
 
@@ -288,7 +292,8 @@ def test_a_job_that_failed_says_what_failed(tmp_path: Path) -> None:
 def test_what_no_gpu_timed_has_no_figures(tmp_path: Path) -> None:
     one = told(tmp_path, text_of(FIRST).replace('"evidence":"measured"', '"evidence":"static"'))
     said = row(one, tmp_path)
-    assert said["of"] == "no variant was timed" and {said[name] for name in HEAD[4:9]} == {"-"}
+    assert said["of"] == "no variant was timed" and said["rivals"] == "not played"
+    assert {said[name] for name in ("step", "forward", "backward", "full", "slowest")} == {"-"}
     assert {(str(line[2]), str(line[5])) for line in TABLE.case_rows(one)} == {("-", "-")}
 
 
@@ -334,6 +339,38 @@ def test_the_time_it_took_is_from_the_first_line_to_the_last(tmp_path: Path) -> 
     said = row(told(tmp_path, journal(lines)), tmp_path)
     assert said["took"].startswith("6 min 43 s, of which races ") and said["read"] == "2026-11-22"
     assert row(told(tmp_path / "b", journal(lines[:1])), tmp_path)["took"] == "0.0 s"
+
+
+def test_the_pace_counts_rounds_and_who_came_home_in_a_race(tmp_path: Path) -> None:
+    """From 21:12:53 to 21:17:19: five rounds, and 21 sets of launch numbers in three races."""
+    lines = facts(SECOND)
+    assert row(told(tmp_path, journal(lines)), tmp_path)["pace"] == f"{26 / (266 / 60):.1f}"
+    raced = of_kind(lines, "numbers_raced")["race"]["racers"]
+    raced[-1]["left"] = "crashed"
+    assert row(told(tmp_path / "b", journal(lines)), tmp_path / "b")["pace"] == f"{25 / (266 / 60):.1f}"
+    assert row(told(tmp_path / "c", journal(until(lines, "profiled"))), tmp_path / "c")["pace"] == "-"
+
+
+def test_rivals_are_held_against_the_variant_that_the_figures_are_of_or_against_v0(tmp_path: Path) -> None:
+    def played(one: Any, name: str, percent: float) -> Any:
+        """The campaign as if this rival had been so much faster than v0 in every case."""
+        profile = one.campaign.profile
+        reading = Reading(blocks=blocks.exact(percent, 20))
+        rivals = tuple(
+            Rival.model_validate({"name": name, "case": c.id, "reading": reading}) for c in profile.suite.cases
+        )
+        return replace(
+            one, campaign=one.campaign.model_copy(update={"profile": profile.model_copy(update={"rivals": rivals})})
+        )
+
+    lines = facts(FIRST)
+    won = told(tmp_path, journal(lines))
+    over_v0 = math.exp(sum(math.log(read.estimate.ratio) for read in won.readings.values()) / len(won.readings))
+    ratio = numbers.ratio(2.0 / over_v0)
+    assert row(won, tmp_path)["rivals"] == "not played"
+    assert row(played(won, "compiled", 100.0), tmp_path)["rivals"] == f"torch.compile {ratio} as fast as v3"
+    bare = told(tmp_path / "b", journal(until(lines, "profiled")))
+    assert row(played(bare, "eager", -50.0), tmp_path)["rivals"] == "plain PyTorch 0.50x as fast as v0"
 
 
 def test_a_test_on_the_untouched_kernel_is_told_and_counted(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 from bot.analysis.measured import CaseReading, is_paired, over_all
 from bot.analysis.paired import FEWEST_PROCESSES, Estimate
+from bot.analysis.rivals import rivalry
 from bot.analysis.roofline import case_percent
 from bot.analysis.stats import case_readings, geometric_mean
 from bot.campaign.machine import fold
@@ -30,12 +31,13 @@ from bot.ledger.layout import JOURNAL
 from bot.ledger.slim import HASH, is_slim
 from bot.model.campaign import Campaign, Outcome, Stage
 from bot.model.commands import Scope
-from bot.model.facts import JournalLine, RoundOpened, VariantMeasured
+from bot.model.facts import JournalLine, Profiled, RoundOpened, SearchEnded, VariantMeasured
 from bot.model.grouping import Group, primary_groups
 from bot.model.ids import VariantNumber, variant_name
 from bot.model.measurement import CaseResult, Timing
 from bot.render import labels, numbers, steps, terminal, times, view
 from bot.render.escape import Trusted, code, text
+from bot.render.rival_rows import WHO
 from bot.targets.sizes import SIZES
 
 HERE = Path(__file__).resolve().parent
@@ -43,8 +45,9 @@ BEGIN, END = "<!-- made by table.py -->\n", "<!-- end -->\n"
 NONE = Trusted("-")
 REPORT = "report.md"
 SUMMARY = (
-    *("Kernel", "How it ended", "Figures are of", "Variants", "Forward + backward", "Forward", "Backward", "Full"),
-    *("Slowest case, of its roof", f"{times.HOST_HEAD}, where it grew most", "From first to last line", "Read on"),
+    *("Kernel", "How it ended", "Figures are of", "Variants", "A minute", "Forward + backward", "Forward", "Backward"),
+    *("Full", "Rivals", "Slowest case, of its roof", f"{times.HOST_HEAD}, where it grew most"),
+    *("From first to last line", "Read on"),
 )
 CASES = ("Kernel", "Case", "v0, us", "Variant", "Its time, us", "Speed-up", "Of the roof", times.HOST_HEAD)
 
@@ -209,6 +212,30 @@ def counted(campaign: Campaign) -> str:
     return f"{len(campaign.rounds)} tried, {sum(map(is_paired, found))} measured, {accepted} accepted"
 
 
+def pace(one: Read) -> str:
+    """Sources a minute that were new, from the profile to the end of the search: those that had a round, and those that
+    came home in a race."""
+    at = [datetime.fromisoformat(line.at) for line in one.lines]
+    begun = next((i for i, line in enumerate(one.lines) if isinstance(line.fact, Profiled)), None)
+    over = next((i for i, line in enumerate(one.lines) if isinstance(line.fact, SearchEnded)), -1)
+    raced = sum(not racer.left for race in one.campaign.races for racer in race.others)
+    judged = sum(played.verdict is not None for played in one.campaign.rounds)
+    spent = (at[over] - at[begun]).total_seconds() / 60 if begun is not None else 0.0
+    return f"{(raced + judged) / spent:.1f}" if raced + judged and spent > 0 else NONE
+
+
+def rivals(one: Read) -> str:
+    """How many times as fast as the variant that the figures are of, or as v0 where none was timed."""
+    profile, number = one.campaign.profile, one.number
+    found = view.measurement_of(one.campaign, number) if number else None
+    told = rivalry(profile, number, found, one.campaign.rivals) if profile is not None else None
+    if told is None:
+        return "not played"
+    over = {tally.name: tally.over_best if told.best else tally.over_v0 for tally in told.tallies}
+    said = [f"{WHO[name]} {numbers.ratio(ratio) if ratio else numbers.UNKNOWN}" for name, ratio in over.items()]
+    return f"{', '.join(said)} as fast as {variant_name(told.best)}"
+
+
 def gain(found: Estimate) -> str:
     low, high = found.interval()
     if math.isinf(high):
@@ -281,10 +308,10 @@ def took(one: Read) -> str:
 
 def summary_row(one: Read, folder: Path) -> list[object]:
     return [
-        linked(one, folder), ended(one.campaign), figures_of(one), counted(one.campaign),
+        linked(one, folder), ended(one.campaign), figures_of(one), counted(one.campaign), pace(one),
         gain(_speed(one.campaign, one.readings)) if one.readings else NONE,
         *(_passes(one, direction) for direction in times.PASS_ORDER),
-        slowest(one), wrapper(one), took(one), one.lines[0].at[:10],
+        rivals(one), slowest(one), wrapper(one), took(one), one.lines[0].at[:10],
     ]  # fmt: skip
 
 
