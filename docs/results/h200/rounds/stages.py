@@ -43,6 +43,10 @@ STAGES: tuple[tuple[Any, tuple[str, ...]], ...] = (
             "_open",
             "_read",
             "_confirm",
+            "sanitized",
+            "under_compile",
+            "rivals",
+            "rivals_of_winner",
         ),
     ),
 )
