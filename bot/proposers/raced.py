@@ -34,11 +34,11 @@ def promised(brief: Brief, tables: rules.Tables) -> float:
         for row in tables[choice.rule.kernel][1]:
             gain = row.gain(choice.rule.config(row.block)) or 1.0
             ratios[row.case] = ratios.get(row.case, 1.0) * gain
-    groups = [group for group in primary_groups(brief.suite, brief.scope) if all(_step_us(brief, group, ratios))]
-    steps = [_step_us(brief, group, ratios) for group in groups]
-    if not steps:
+    steps = [(group.weight, *_step_us(brief, group, ratios)) for group in primary_groups(brief.suite, brief.scope)]
+    known = [(weight, now / then) for weight, now, then in steps if now and then]
+    if not known:
         return 1.0
-    speed = geometric_mean([now / then for now, then in steps], [group.weight for group in groups])
+    speed = geometric_mean([ratio for _, ratio in known], [weight for weight, _ in known])
     return value_of(speed, 1.0, brief.goal)
 
 

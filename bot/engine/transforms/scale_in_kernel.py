@@ -18,6 +18,7 @@ import libcst.matchers as m
 from bot.engine import source
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
+from bot.engine.transforms import own_kernel
 from bot.engine.transforms.rewrite import Rewrite
 
 SHORTCUT = m.Call(
@@ -30,7 +31,6 @@ SHORTCUT = m.Call(
     ],
 )
 PRODUCT = m.BinaryOperation(left=m.Name(), operator=m.Multiply(), right=m.Name())
-IMPORTS = ("import torch", "import triton", "import triton.language as tl")
 NAMES = ("_scale_kernel", "_scaled")
 HELPER = '''@triton.jit
 def _scale_kernel(out_ptr, x_ptr, factor_ptr, n_elements, BLOCK_SIZE: tl.constexpr):
@@ -81,20 +81,12 @@ def returned(function: cst.FunctionDef) -> tuple[cst.SimpleStatementLine, cst.Bi
     raise NotUnderstood("no product is returned")
 
 
-def _taken(module: cst.Module) -> bool:
-    return any(findall(module, m.Name(name)) for name in NAMES)
-
-
 def rewrite(text: str) -> Rewrite | None:
     """The one function of the file that ends so."""
     if "torch.equal(" not in text:
         return None
-    try:
-        module = source.parse(text)
-    except NotUnderstood:
-        return None
-    lines = text.splitlines()
-    if any(line not in lines for line in IMPORTS) or _taken(module):
+    module = own_kernel.module_with_room(text, NAMES)
+    if module is None:
         return None
     found = []
     for function in source.functions(module):
@@ -107,12 +99,9 @@ def rewrite(text: str) -> Rewrite | None:
     ((function, line, product, gradient),) = found
     call = source.expression(f"_scaled({source.code(gradient)}, {factor_of(function)})")
     changed = cst.ensure_type(line.deep_replace(product, call), cst.SimpleStatementLine)
-    helper = list(cst.parse_module(HELPER, config=module.config_for_parsing).body)
-    helper[0] = helper[0].with_changes(leading_lines=(cst.EmptyLine(), cst.EmptyLine()))
     inside = cst.ensure_type(function.deep_replace(line, changed), cst.FunctionDef)
-    done = source.spliced(module, [(function, [*helper, inside])])
     return Rewrite(
-        text=str(done.code),
+        text=own_kernel.placed_above(module, function, HELPER, [inside]),
         kernels=(),
         title="Scale the gradient in a kernel",
         why=f"{factor_of(function)} is a tensor without dimensions, and torch's kernel for such a broadcast takes far "

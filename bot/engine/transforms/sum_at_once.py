@@ -18,7 +18,7 @@ import libcst.matchers as m
 from bot.engine import source
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
-from bot.engine.transforms import sum_together
+from bot.engine.transforms import own_kernel, sum_together
 from bot.engine.transforms.rewrite import Rewrite
 
 HELPER = '''@triton.jit
@@ -83,26 +83,17 @@ def rewrite(text: str) -> Rewrite | None:
     """The one such sum of the file."""
     if ".sum(" not in text or sum_together.applies(text):
         return None
-    try:
-        module = source.parse(text)
-    except NotUnderstood:
-        return None
-    lines = text.splitlines()
-    taken = any(findall(module, m.Name(name)) for name in sum_together.NAMES)
-    if any(line not in lines for line in sum_together.IMPORTS) or taken:
+    module = own_kernel.module_with_room(text, sum_together.NAMES)
+    if module is None:
         return None
     found = [(function, *one) for function in source.functions(module) for one in _sums(function)]
     if len(found) != 1:
         return None
     ((function, call, shares),) = found
     new = source.expression(f"_sum_shares({shares}, {source.code(call.args[0].value)})")
-    helper = list(cst.parse_module(HELPER, config=module.config_for_parsing).body)
-    helper[0] = helper[0].with_changes(leading_lines=(cst.EmptyLine(), cst.EmptyLine()))
-    done = source.spliced(
-        module, [(function, [*helper, cst.ensure_type(function.deep_replace(call, new), cst.FunctionDef)])]
-    )
+    changed = cst.ensure_type(function.deep_replace(call, new), cst.FunctionDef)
     return Rewrite(
-        text=str(done.code),
+        text=own_kernel.placed_above(module, function, HELPER, [changed]),
         kernels=(),
         title="Add up the shares of a sum in one launch",
         why="torch adds up the shares of all programs in one kernel and rounds the sum in another: two launches of "

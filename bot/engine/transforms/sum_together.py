@@ -20,9 +20,9 @@ import libcst.matchers as m
 from bot.engine import source
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
+from bot.engine.transforms import own_kernel
 from bot.engine.transforms.rewrite import Rewrite
 
-IMPORTS = ("import torch", "import triton", "import triton.language as tl")
 NAMES = ("_sum_columns", "_sum_shares_kernel", "_sum_shares")
 WHY = "One launch adds up and rounds both."
 OVER_ROWS: tuple[list[m.Arg], ...] = (
@@ -199,25 +199,18 @@ def rewrite(text: str) -> Rewrite | None:
     """The one function of the file with two such sums side by side."""
     if text.count(".sum(") < 2:
         return None
-    try:
-        module = source.parse(text)
-    except NotUnderstood:
-        return None
-    lines = text.splitlines()
-    if any(line not in lines for line in IMPORTS) or any(findall(module, m.Name(name)) for name in NAMES):
+    module = own_kernel.module_with_room(text, NAMES)
+    if module is None:
         return None
     found = [(function, pair) for function in source.functions(module) for pair in _pairs(function)]
     if len(found) != 1:
         return None
     ((function, (first, second)),) = found
-    helper = list(cst.parse_module(HELPER, config=module.config_for_parsing).body)
-    helper[0] = helper[0].with_changes(leading_lines=(cst.EmptyLine(), cst.EmptyLine()))
     inside = source.spliced(
         cst.Module(body=[function]), [(first.statement, [_together(first, second)]), (second.statement, [])]
     )
-    done = source.spliced(module, [(function, [*helper, *inside.body])])
     return Rewrite(
-        text=str(done.code),
+        text=own_kernel.placed_above(module, function, HELPER, inside.body),
         kernels=(),
         title="Add up the shares of two sums in one launch",
         why="torch adds up the shares of all programs in one kernel and rounds the sum in another, for each of two "
