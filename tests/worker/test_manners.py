@@ -114,6 +114,12 @@ def test_arguments_are_handed_on_as_a_layer_would() -> None:
     assert same is plain and eps == 1e-6
 
 
+def test_a_single_row_is_handed_on_with_its_stride() -> None:
+    """Another stride is another alignment, which moves the last bit of a sum: it would look like a race."""
+    row = torch.empty(200).as_strided((1, 128), (131, 1)).requires_grad_()
+    assert manners.handed_on([row])[0].stride() == (131, 1)
+
+
 def test_twice_the_gradient_is_twice_the_result() -> None:
     first = torch.tensor([1.0, -4.0, float("nan")])
     assert manners.is_double(first, 2 * first)
