@@ -50,8 +50,8 @@ def pending_tries(campaign: Campaign) -> tuple[tuple[CommitSha, Actor], ...]:
 
 
 def has_race_ahead(campaign: Campaign) -> bool:
-    """Whether launch numbers are raced before the next idea: on a GPU's clock, once for each incumbent whose work is
-    another than its parent's. What a person brought is tried first."""
+    """Whether launch numbers are raced once no idea is left or the search stands still: on a GPU's clock, once for each
+    incumbent whose work is another than its parent's. What a person brought is tried first."""
     if campaign.profile is None or campaign.profile.baseline.runner.evidence is not Evidence.MEASURED:
         return False
     played = campaign.round_of(campaign.incumbent)

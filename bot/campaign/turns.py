@@ -142,7 +142,7 @@ def _raced(campaign: Campaign, fact: NumbersRaced) -> Campaign:
     _need(fact.race.of == campaign.incumbent, f"v{fact.race.of} is not the incumbent")
     _need(has_race_ahead(campaign), f"no race of v{fact.race.of} was asked for")
     _need(all(played.verdict is not None for played in campaign.rounds), "the round before has no verdict yet")
-    return _change(campaign, races=(*campaign.races, fact.race))
+    return _change(campaign, races=(*campaign.races, fact.race), stagnant=0)
 
 
 def _round_opened(campaign: Campaign, fact: RoundOpened) -> Campaign:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bot.campaign.lineage import score_of, sources_of
+from bot.campaign.lineage import has_race_ahead, score_of, sources_of
 from bot.campaign.stopping import budget
 from bot.model.campaign import Campaign, Round
 from bot.model.commands import Goal, Scope
@@ -51,6 +51,8 @@ class Brief:
     budget: int
     """Variants that may still be tried."""
     tries: tuple[Tried, ...] = ()
+    has_race_ahead: bool = False
+    """Whether the incumbent's launch numbers will be raced once nobody has another idea."""
 
     @property
     def judged(self) -> frozenset[Digest]:
@@ -121,4 +123,5 @@ def brief_of(campaign: Campaign, *, tried: Sequence[Tried] = ()) -> Brief:
         scope=command.scope,
         budget=max(0, budget(campaign) - len(campaign.rounds)),
         tries=tuple(tried),
+        has_race_ahead=has_race_ahead(campaign),
     )

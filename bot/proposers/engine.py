@@ -1,5 +1,6 @@
-"""The proposer that needs no model: launch numbers first, then named rewrites, the most promising first. On a GPU a
-rewrite that changes what a kernel stores comes before all of them.
+"""The proposer that needs no model: launch numbers and named rewrites, the most promising first. The model of time
+ranks launch numbers in no time, so they come first; on a GPU a race of them takes as long as a round and is over with
+every rewrite that is accepted, so it comes when nothing else is left, and with it the warps of what was rewritten.
 
 One idea a round. Every idea is built on the incumbent, so accepted ideas add up by themselves; one that was accepted
 and can be carried further is tried a second time.
@@ -7,7 +8,7 @@ and can be carried further is tried a second time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from bot.campaign.lineage import NUMBERS_TECHNIQUE
 from bot.engine import rewriting, settings_table
@@ -51,8 +52,7 @@ ON_A_GPU = ("base_two", "pipeline_steps", "sum_behind_loop", "sum_together", "su
 """Rewrites that take away instructions, meetings of warps or launches of torch, or hide what is waited for. What
 anybody waits for the model cannot tell, and launches of torch it does not know."""
 FIRST = ("reduce_loss",)
-"""Where variants are measured, tried before launch numbers: those that win a race are of a kernel that stores more, and
-would be raced again."""
+"""Tried before all others where variants are measured: they are of a kernel that stores less."""
 SHOWN = {"pipeline_rows": 1.24, "block_rows": 1.13, "tile_rows": 1.15}
 """The least that an H200 measured of a rewrite over all scored cases of an op that it was made for
 (docs/results/h200/campaigns), where the model sees less of it: rows that are loaded ahead were tried after ideas that
@@ -145,27 +145,39 @@ def _expected(expects: Forecast | None, seen: str) -> str:
     return expects.says()
 
 
-def _ideas(brief: Brief) -> list[Proposal]:
-    """Rewrites by what the model expects of them. Equal ones come in the order of the diagnosis: first what changes how
-    a kernel works, then its warps, then finishing touches."""
-
-    every = (*ACROSS_FILES, *TRANSFORMS)
-    order = tuple(dict.fromkeys((*(name for name in brief.diagnosis.strategies if name in every), *every)))
-    made = [found for name in order if name not in LAST and (found := _rewrite(brief, name)) is not None]
-    made += [found for name in order for found in _alone(brief, name)]
-    made += [(1.0, proposal) for proposal in warps.ideas(brief, NAME)]
-    made += [found for name in LAST if (found := _rewrite(brief, name)) is not None]
-    hopeful = [(gain, proposal) for gain, proposal in made if gain >= HOPELESS]
+def _by_gain(made: Iterable[tuple[float, Proposal] | None]) -> list[Proposal]:
+    """Equal ones stay in their order."""
+    hopeful = [found for found in made if found is not None and found[0] >= HOPELESS]
     return [proposal for _, proposal in sorted(hopeful, key=lambda pair: -pair[0])]
 
 
+def _works(brief: Brief) -> Iterator[tuple[float, Proposal] | None]:
+    """Rewrites of how a kernel works, in the order of the diagnosis."""
+    every = (*ACROSS_FILES, *TRANSFORMS)
+    order = tuple(dict.fromkeys((*(name for name in brief.diagnosis.strategies if name in every), *every)))
+    yield from (_rewrite(brief, name) for name in order if name not in LAST)
+    yield from (found for name in order if name not in LAST for found in _alone(brief, name))
+
+
+def _finish(brief: Brief) -> Iterator[tuple[float, Proposal] | None]:
+    """Warps of what was rewritten, then finishing touches."""
+    yield from ((1.0, proposal) for proposal in warps.ideas(brief, NAME))
+    yield from (_rewrite(brief, name) for name in LAST)
+    yield from (found for name in LAST for found in _alone(brief, name))
+
+
 def _in_order(brief: Brief, tables: Tables) -> Iterator[Proposal | None]:
-    """Rewrites are made only where the launch numbers have nothing new to say: making them all takes seconds."""
-    for name in FIRST if brief.is_measured else ():
-        found = _rewrite(brief, name)
-        yield found[1] if found is not None and found[0] >= HOPELESS else None
-    yield from raced.ideas(brief, NAME) if brief.race is not None else _sweeps(brief, tables)
-    yield from _ideas(brief)
+    """Making all rewrites takes seconds: where launch numbers come first, only once they have nothing new to say."""
+    if not brief.is_measured:
+        yield from _sweeps(brief, tables)
+        yield from _by_gain((*_works(brief), *_finish(brief)))
+        return
+    for name in FIRST:
+        yield from _by_gain((_rewrite(brief, name),))
+    yield from _by_gain(_works(brief))
+    if not brief.has_race_ahead:
+        yield from raced.ideas(brief, NAME) if brief.race is not None else _sweeps(brief, tables)
+        yield from _by_gain(_finish(brief))
 
 
 def propose(brief: Brief) -> Proposal | None:

@@ -181,7 +181,7 @@ def doing(campaign: Campaign) -> str:
         return DOING[campaign.stage]
     if last is None or last.verdict is not None:
         to_race = view.evidence(campaign) is Evidence.MEASURED and campaign.race_of(campaign.incumbent) is None
-        return f"{'racing launch numbers, ' if to_race else ''}looking for the next idea"
+        return f"looking for the next idea{' or racing launch numbers' if to_race else ''}"
     return "judging it" if last.measurement else "compiling, checking and comparing it"
 
 

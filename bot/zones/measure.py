@@ -27,7 +27,7 @@ from bot.campaign.effects import (
     ProfileKernel,
     RaceNumbers,
 )
-from bot.campaign.lineage import pending_tries, sources_of
+from bot.campaign.lineage import has_race_ahead, pending_tries, sources_of
 from bot.campaign.machine import advance, fold, owed_in
 from bot.errors import OperatorError, UserError
 from bot.git.repo import Repo
@@ -234,6 +234,8 @@ class Shift:
 
     def open_round(self, effect: OpenRound) -> Fact:
         proposal = next_proposal(brief_of(self.campaign, tried=self._tried()))
+        if proposal is None and has_race_ahead(self.campaign):
+            return self.race(RaceNumbers(order=effect.order, incumbent=self.campaign.incumbent))
         if proposal is None:
             why = StopReason.IDEAS_EXHAUSTED
             return self._ended(effect.order, why, "every idea that applies was tried")

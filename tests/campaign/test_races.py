@@ -1,11 +1,12 @@
-"""When launch numbers are raced: on a clock, once for each incumbent whose work is new, and never before a person."""
+"""When launch numbers are raced: on a clock, once for each incumbent whose work is new, when nobody has another idea or
+the search stands still, and never before a person."""
 
 from __future__ import annotations
 
 import pytest
 
-from bot.campaign.effects import Effect, MeasureVariant, OpenRound, RaceNumbers
-from bot.campaign.lineage import NUMBERS_TECHNIQUE, TRY_TECHNIQUE
+from bot.campaign.effects import Effect, EndSearch, MeasureVariant, OpenRound, RaceNumbers
+from bot.campaign.lineage import NUMBERS_TECHNIQUE, TRY_TECHNIQUE, has_race_ahead
 from bot.campaign.machine import advance, fold, owed_in
 from bot.campaign.spending import _told
 from bot.campaign.stopping import gpu_seconds
@@ -30,6 +31,7 @@ from tests.campaign.story import (
     MIRA,
     O2,
     P1,
+    STAGNANT,
     WRONG,
     measurement,
     placed,
@@ -77,31 +79,44 @@ def next_step(campaign: Campaign) -> Effect:
     return step
 
 
-def test_before_the_first_idea_the_untouched_numbers_are_raced() -> None:
-    assert next_step(searching()) == RaceNumbers(order=O2, incumbent=0)
-    assert isinstance(next_step(searching(race())), OpenRound)
+def test_ideas_come_before_a_race() -> None:
+    """A race takes as long as a round, and what it learns is over with the next rewrite that is accepted."""
+    assert isinstance(next_step(searching()), OpenRound)
+    assert has_race_ahead(searching()) and not has_race_ahead(searching(race()))
 
 
 def test_without_a_clock_nobody_races() -> None:
     static = Runner(evidence=Evidence.STATIC, arch="sm_90")
-    assert isinstance(next_step(searching(runner=static)), OpenRound)
+    assert not has_race_ahead(searching(runner=static))
 
 
 def test_a_refused_variant_calls_for_no_race_and_an_accepted_one_does() -> None:
-    assert isinstance(next_step(searching(race(), *played(1, WRONG))), OpenRound)
-    accepted = searching(race(), *played(1, ACCEPTED))
-    assert next_step(accepted) == RaceNumbers(order=O2, incumbent=1)
-    assert isinstance(next_step(searching(race(), *played(1, ACCEPTED), race(of=1))), OpenRound)
+    assert not has_race_ahead(searching(race(), *played(1, WRONG)))
+    assert has_race_ahead(searching(race(), *played(1, ACCEPTED)))
+    assert not has_race_ahead(searching(race(), *played(1, ACCEPTED), race(of=1)))
 
 
 @pytest.mark.parametrize("technique", [NUMBERS_TECHNIQUE, f"{NUMBERS_TECHNIQUE}:v1", f"{NUMBERS_TECHNIQUE}:_k"])
 def test_numbers_that_just_won_are_not_raced_again(technique: str) -> None:
-    assert isinstance(next_step(searching(race(), *played(1, ACCEPTED, technique))), OpenRound)
+    assert not has_race_ahead(searching(race(), *played(1, ACCEPTED, technique)))
+
+
+def still(count: int, first: int = 1) -> tuple[Fact, ...]:
+    return tuple(fact for number in range(first, first + count) for fact in played(number, STAGNANT))
+
+
+def test_a_search_that_stands_still_is_raced_before_it_ends() -> None:
+    """Two that gain nothing are a review, two more would end it."""
+    assert isinstance(next_step(searching(*still(3))), OpenRound)
+    assert next_step(searching(*still(4))) == RaceNumbers(order=O2, incumbent=0)
+    assert isinstance(next_step(searching(*still(4), race())), OpenRound), "what the race found has a round to show it"
+    assert isinstance(next_step(searching(*still(4), race(), *still(2, first=5))), EndSearch)
+    assert isinstance(next_step(searching(race(), *still(4))), EndSearch)
 
 
 def test_what_a_person_brought_comes_first() -> None:
     asked = TryRequested(commit=COMMIT, actor=MIRA)
-    assert isinstance(next_step(searching(asked)), OpenRound)
+    assert isinstance(next_step(searching(asked)), OpenRound) and not has_race_ahead(searching(asked))
     one = variant(1, references=(COMMIT,), technique=TRY_TECHNIQUE)
     opened = searching(asked, RoundOpened(order=O2, variant=one))
     assert isinstance(next_step(opened), MeasureVariant)

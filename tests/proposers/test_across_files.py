@@ -116,9 +116,10 @@ ITSELF, FASTER = (
 )
 
 
-def test_on_a_gpu_it_comes_before_launch_numbers_that_were_raced_for_the_kernel_as_it_is() -> None:
+def test_on_a_gpu_it_comes_first_and_launch_numbers_that_were_raced_after_every_rewrite() -> None:
     race = Race(of=0, racers=(ITSELF, FASTER))
-    assert techniques(told(facts(evidence=Evidence.MEASURED), race=race))[:2] == ["reduce_loss", "launch_parameters"]
+    tried = techniques(told(facts(evidence=Evidence.MEASURED), race=race))
+    assert tried[0] == "reduce_loss" and tried[-1] == "launch_parameters"
 
 
 def test_without_a_gpu_launch_numbers_come_first() -> None:

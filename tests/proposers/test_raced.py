@@ -46,7 +46,7 @@ def told(*racers: Racer, of: int = 0, **fields: Any) -> Brief:
 
 
 def test_the_fastest_numbers_of_each_kernel_become_a_rule() -> None:
-    idea = engine.propose(told(racer(16, 1.5, 1.1), racer(8, 1.4, 1.3)))
+    (idea,) = raced.ideas(told(racer(16, 1.5, 1.1), racer(8, 1.4, 1.3)), "engine")
     assert idea is not None
     assert idea.hypothesis.technique == "launch_parameters"
     text = idea.files[0].text
@@ -57,6 +57,24 @@ def test_the_fastest_numbers_of_each_kernel_become_a_rule() -> None:
     assert "1.50x" not in text, "a figure of a race is not one to publish"
     assert "2 sets of launch numbers that raced beside v0" in idea.hypothesis.why
     assert idea.hypothesis.expected.startswith("Measured in the race, over v0:")
+
+
+def every(known: Brief) -> list[str]:
+    """Techniques until nobody has an idea, each of them refused."""
+    tried = []
+    while (idea := engine.propose(known)) is not None:
+        tried.append(idea.hypothesis.technique)
+        known = after(known, idea, Decision.REJECTED)
+    return tried
+
+
+def test_launch_numbers_wait_for_their_race_and_come_after_every_rewrite() -> None:
+    numbers = f"launch_parameters:{FORWARD}"
+    before = every(told(has_race_ahead=True))
+    assert before and not [one for one in before if one.startswith(("launch_parameters", "cache_hints"))]
+    since = every(told(racer(16, 1.5, 1.2)))
+    assert since[: len(before)] == before
+    assert since[len(before) : len(before) + 2] == ["launch_parameters", numbers] and since[-1] == "cache_hints"
 
 
 def test_the_model_is_not_asked_where_a_race_found_nothing() -> None:
@@ -101,7 +119,7 @@ def test_a_pass_without_a_time_promises_nothing() -> None:
 
 def test_after_a_no_each_kernel_is_tried_alone() -> None:
     first = told(racer(16, 1.5, 1.2))
-    idea = engine.propose(first)
+    (idea,) = raced.ideas(first, "engine")
     assert idea is not None
     refused = after(first, idea, Decision.REJECTED)
     alone = [one.hypothesis.technique for one in raced.ideas(refused, "engine") if one is not None]
@@ -110,7 +128,7 @@ def test_after_a_no_each_kernel_is_tried_alone() -> None:
 
 def test_after_a_yes_it_is_settled() -> None:
     first = told(racer(16, 1.5, 1.2))
-    idea = engine.propose(first)
+    (idea,) = raced.ideas(first, "engine")
     assert idea is not None
     assert list(raced.ideas(after(first, idea, Decision.ACCEPTED, measured(8)), "engine")) == []
 

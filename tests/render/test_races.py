@@ -96,5 +96,5 @@ def test_programs_get_counts() -> None:
 
 def test_the_terminal_says_it_in_one_line_and_what_is_done_before() -> None:
     assert terminal.told(line(RACE)) == races.sentence(RACE)
-    assert terminal.doing(searching()) == "racing launch numbers, looking for the next idea"
+    assert terminal.doing(searching()) == "looking for the next idea or racing launch numbers"
     assert terminal.doing(searching(NumbersRaced(order=O2, race=RACE))) == "looking for the next idea"

@@ -12,7 +12,7 @@ from bot.errors import CorruptRecord, OperatorError
 from bot.git.repo import Repo
 from bot.ledger import journal
 from bot.model.campaign import Campaign, Order, Phase, Profile, Stage, StopReason, Zone
-from bot.model.facts import SearchEnded
+from bot.model.facts import NumbersRaced, SearchEnded
 from bot.model.measurement import Reading, Runner
 from bot.model.rivals import Rival
 from bot.zones import measure
@@ -152,11 +152,20 @@ def test_however_a_search_ends_its_winner_has_rivals(
     why: StopReason, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measure, "next_proposal", lambda _: None)
+    monkeypatch.setattr(measure, "has_race_ahead", lambda _: False)
     exhausted = why is StopReason.IDEAS_EXHAUSTED
     effect = OpenRound(order="o-optimize", number=4) if exhausted else EndSearch(order="o-optimize", why=why)
     fact = shift(tmp_path, Track()).perform(effect)
     assert isinstance(fact, SearchEnded) and fact.why is why
     assert [rival.case for rival in fact.rivals] == [*LONGEST]
+
+
+def test_nobody_has_an_idea_so_launch_numbers_are_raced_before_the_search_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "next_proposal", lambda _: None)
+    fact = shift(tmp_path, Track()).perform(OpenRound(order="o-optimize", number=4))
+    assert isinstance(fact, NumbersRaced) and fact.race.of == 3
 
 
 def one(case: str, name: str = "max-autotune") -> Rival:
