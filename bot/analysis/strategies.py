@@ -79,7 +79,7 @@ AIMS: dict[str, Aim] = {
     "scale_at_store": Aim(("G1", "M3"), ("excess", "fixed"), "a product and a quotient are passes over every byte"),
     "scale_in_kernel": Aim(("G1", "M3"), ("excess", "fixed"), "a general library kernel moves more than the bytes"),
     "base_two": Aim(("C1",), ("issue",), "an exponential to the base of two is one instruction of the GPU"),
-    "cache_hints": Aim(("M2",), ("excess",), "what all programs read should stay in the cache"),
+    "cache_hints": Aim(("M2",), ("excess",), "what is read again should stay in the cache"),
 }
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from bot.analysis.bottleneck import STRATEGIES
 from bot.engine import source
-from bot.engine.transforms import ACROSS_FILES, TRANSFORMS, cache_hints, more_programs, tile_rows
+from bot.engine.transforms import ACROSS_FILES, TRANSFORMS, more_programs, tile_rows
 from bot.engine.transforms.rewrite import Rewrite
 from tests.engine.library import OPS, changes, op, sample
 
@@ -319,20 +319,3 @@ def test_two_counts_in_one_function_are_not_told_apart() -> None:
         more_programs.rewrite(SIZED.replace("n = props(x)", "m = props(x).multi_processor_count\n    n = props(x)"))
         is None
     )
-
-
-def test_rows_leave_the_cache_first_where_something_else_should_stay() -> None:
-    found = cache_hints.rewrite(sample("rms_norm"))
-    assert found is not None
-    gone, new = changes(sample("rms_norm"), found.text)
-    assert len(gone) == len(new) == 3
-    assert all('eviction_policy="evict_first"' in line and "W_ptr" not in line for line in new)
-
-
-def test_a_kernel_that_only_streams_gets_no_hints() -> None:
-    assert cache_hints.rewrite(ROW_OP) is None
-
-
-def test_hints_that_are_there_are_respected() -> None:
-    found = cache_hints.rewrite(sample("rms_norm"))
-    assert found is not None and cache_hints.rewrite(found.text) is None
