@@ -2,13 +2,17 @@
 
 The interpreter says which share of each tensor a launch reads and writes, on a small case; the recorder says how
 large those tensors are on the scored one. What torch's own operations move is known from their shapes.
+
+What a program reads again is told in the same way. How much it moves in between is a share of what one program moves,
+as if it took as many rows here as there; where the chip says how many programs there are, it may take more.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
-from bot.model.profiling import Moved
+from bot.model.profiling import Moved, ReadAgain
 from bot.worker.contract import Call, Caught, CaughtCase, CheckAnswer, Footprint, Touched
 
 UNSEEN = 1.0
@@ -58,11 +62,16 @@ def moved_bytes(case: CaughtCase, shares: Shares) -> float:
 def _moved(case: str, caught: Caught, touched: dict[str, Touched]) -> Moved:
     unseen = Touched("", UNSEEN, 0.0)
     parts = [(touched.get(name, unseen), nbytes) for name, nbytes in caught.regions]
+    programs = prod(max(1, size) for size in caught.grid)
+    each = sum((one.read + one.write + one.again) * nbytes for one, nbytes in parts) / programs
     return Moved(
         case=case,
         kernel=caught.kernel[:200],
         read_bytes=sum(one.read * nbytes for one, nbytes in parts),
         written_bytes=sum(one.write * nbytes for one, nbytes in parts),
+        again=tuple(
+            ReadAgain(nbytes=one.again * nbytes, between=one.between * each) for one, nbytes in parts if one.again > 0
+        ),
     )
 
 

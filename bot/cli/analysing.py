@@ -31,7 +31,7 @@ from bot.render.profile_rows import errors
 from bot.targets.contract import read_config
 from bot.targets.liger import open_target
 from bot.targets.tree import DirectoryTree, read_text
-from bot.zones.profiling import concluded, count_of, counted, profiled, seen
+from bot.zones.profiling import concluded, count_of, counted, profiled, seen, with_traffic
 
 IMPOSSIBLE = 4
 """Exit code of a number that cannot be believed."""
@@ -184,6 +184,20 @@ def analysed(wanted: Asked, depth: Depth, open_bench: Callable[..., Bench] | Non
             reason=ReasonCode.PREFLIGHT_FAILED,
         )
     return found
+
+
+def counted_again(profile: Profile, root: Path, python: str) -> Profile:
+    """A profile out of a journal with its bytes counted as they are today; what was timed and read stays."""
+    with tempfile.TemporaryDirectory(prefix="kernelwright-") as folder:
+        site, suite, arch = profile.site, profile.suite, profile.baseline.runner.arch
+        opened = partial(open_static_bench, root, site, suite, arch, python, Path(folder) / "count")
+        count = counted(opened, profile.sources)
+    if count is None:
+        raise OperatorError(
+            f"the bytes of {site.kernel} cannot be counted here",
+            hint="name the stock tree with --repo and a Python that has torch and triton with --python",
+        )
+    return with_traffic(profile, count)
 
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from bot.analysis.rivals import of_campaign, rivalry
-from bot.cli.analysing import FULL, Depth, analysed, asked, code_of, options
+from bot.cli.analysing import FULL, Depth, analysed, asked, code_of, counted_again, options
 from bot.cli.rebuild import read
 from bot.cli.screen import paint_of
 from bot.errors import UserError
@@ -77,6 +77,7 @@ def _write(campaign: Campaign, profile: Profile, folder: Path) -> None:
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Show what this campaign saw, and look at nothing.",
 )
+@click.option("--recount", is_flag=True, help="With --journal: count the bytes again, beside what was read then.")
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Write profile.md, .json and pictures here."
 )
@@ -94,6 +95,7 @@ def profile(
     no_clock: bool,
     shapes: tuple[str, ...],
     journal: Path | None,
+    recount: bool,
     out: Path | None,
 ) -> int:
     """Why KERNEL is slow: roofline, diagnosis, what profilers say, what to try, and whether it compiles elsewhere.
@@ -101,8 +103,13 @@ def profile(
     Looks at the working tree and changes nothing. Without a GPU it is compiled, counted and modelled, and every such
     number is called estimated. Exit code 4 when a share of the roof would be above 105 %.
     """
+    if recount and journal is None:
+        raise UserError("--recount is for a journal", hint="without --journal the bytes are counted in any case")
     if journal is not None:
         campaign, found = _of_journal(journal, kernel, root)
+        if recount:
+            found = counted_again(found, root, python)
+            campaign = campaign.model_copy(update={"profile": found})
     else:
         depth = Depth(not no_survey, not no_profiler, FULL.passports)
         wanted = asked(kernel, root, python, evidence, gpu, quick=quick, wiki=wiki, shapes=shapes, timed=not no_clock)

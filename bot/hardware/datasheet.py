@@ -60,6 +60,7 @@ class Datasheet(Word):
     blocks: Quantity | None = None
     threads_per_warp: Quantity | None = None
     schedulers: Quantity | None = None
+    data_cache: Quantity | None = None
 
     def quantity(self, name: str) -> Quantity | None:
         found: Quantity | None = getattr(self, name)

@@ -58,6 +58,7 @@ ARCHITECTURE: dict[str, Metric] = {
     "blocks": Metric("resident programs", "per SM", ("limit",)),
     "threads_per_warp": Metric("threads of a warp", "count", ("count",)),
     "schedulers": Metric("warp schedulers", "per SM", ("count",)),
+    "data_cache": Metric("L1 cache and shared memory", "KiB per SM", ("limit",)),
 }
 """What every product of an architecture shares: it stands once, in a file of its own."""
 

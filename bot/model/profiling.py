@@ -41,14 +41,23 @@ class Counters(Word):
     kernels: tuple[KernelCounters, ...] = ()
 
 
+class ReadAgain(Word):
+    """What programs of a launch read of one tensor and had read before."""
+
+    nbytes: float = Field(ge=0, allow_inf_nan=False)
+    between: float = Field(ge=0, allow_inf_nan=False)
+    """Bytes that a program moves from one read of a place to the next, on the average."""
+
+
 class Moved(Word):
     """What one launch moves by the traffic count: the share of each tensor that the interpreter saw touched on a small
-    case, at the sizes of this one. A byte counts once a launch: re-reads hit a cache."""
+    case, at the sizes of this one. A byte counts once a launch; what is read again stands apart."""
 
     case: str
     kernel: str
     read_bytes: float = Field(ge=0, allow_inf_nan=False)
     written_bytes: float = Field(ge=0, allow_inf_nan=False)
+    again: tuple[ReadAgain, ...] = ()
 
 
 class Traffic(Word):
@@ -59,6 +68,10 @@ class Traffic(Word):
     launches: int = Field(ge=1)
     counted_read: float = Field(ge=0, allow_inf_nan=False)
     counted_written: float = Field(ge=0, allow_inf_nan=False)
+    """What it has to move at least: each byte once a launch."""
+    again: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """What programs ask L2 for once more, as L1 does not hold it from their first read to the next. None where nobody
+    counted it, as before 2026-11-23, or where the size of L1 is not known."""
     dram_read: float | None = None
     dram_written: float | None = None
     l2: float | None = None
@@ -66,12 +79,26 @@ class Traffic(Word):
     level: Literal["dram", "l2"] | None = None
     """Which of both the count is held against."""
     ratio: float | None = None
-    """Counted over read."""
+    """Counted over read: of DRAM what has to be moved, of L2 what is asked of it."""
     spilled: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """The most that spilled registers add on the way to L2: what a thread stores and loads of them, by the compiler's
-    count, times all threads. Some of it stays in L1; a loop that spills may do so more than once."""
+    count, times all threads. A loop that spills may do so more than once."""
+    spilled_asked: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Of it, what L2 is asked for: without what is loaded where L1 holds it. None as `again`."""
     agrees: bool | None = None
-    """With the level that it is held against; where that is L2, with as much of `spilled` as it takes."""
+    """With the level that it is held against. Where `asked` is not known, as in old journals, with anything up to
+    `spilled` more on L2."""
+
+    @property
+    def compulsory(self) -> float:
+        return self.counted_read + self.counted_written
+
+    @property
+    def asked(self) -> float | None:
+        """Of L2."""
+        if self.again is None or self.spilled_asked is None:
+            return None
+        return self.compulsory + self.again + self.spilled_asked
 
 
 class Busy(Word):

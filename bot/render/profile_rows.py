@@ -319,7 +319,10 @@ def stalls(kernel: KernelCounters, most: int = 3) -> list[tuple[str, float]]:
     return sorted(found, key=lambda pair: -pair[1])[:most]
 
 
-MOVES = ("Kernel", "Case", "Launches", "Counted", "DRAM", "L2", "Held against", "Counted over read")
+MOVES = (
+    *("Kernel", "Case", "Launches", "Moves at least", "Asks of L2", "DRAM", "L2"),
+    *("Held against", "Counted over read"),
+)
 AGREE = {True: "agrees", False: "more than 10 % apart"}
 MOST_APART = 0.10
 """analysis/agreement.py draws the line there."""
@@ -335,11 +338,15 @@ def _size(value: float | None) -> str:
 
 
 def agreement(traffic: Traffic) -> str:
-    """Where more was read than is counted, what spilled registers can explain of it is said."""
+    """What spilled registers are of it is said; in old journals, what of them can explain that more was read."""
     if traffic.ratio is None:
         return UNKNOWN
     said = f"{traffic.ratio:.3f}, {AGREE[bool(traffic.agrees)]}"
-    if traffic.level != "l2" or not traffic.spilled or 1 - traffic.ratio <= MOST_APART:
+    if traffic.level != "l2" or not traffic.spilled:
+        return said
+    if traffic.asked is not None:
+        return f"{said}, {_size(traffic.spilled_asked)} of spilled registers counted"
+    if 1 - traffic.ratio <= MOST_APART:
         return said
     most = f"up to {_size(traffic.spilled)} of spilled registers"
     return f"{said} with {most}" if traffic.agrees else f"{said}, with {most}"
@@ -353,7 +360,8 @@ def moves(profile: Profile) -> list[Row]:
             one.kernel,
             names.get(one.case, one.case),
             one.launches,
-            _size(one.counted_read + one.counted_written),
+            _size(one.compulsory),
+            _size(one.asked),
             _both(one),
             _size(one.l2),
             {"dram": "DRAM", "l2": "L2", None: UNKNOWN}[one.level],

@@ -109,7 +109,12 @@ def _raw(tensor: torch.Tensor) -> bytes:
 def _footprint(launch: Launch) -> Footprint:
     return Footprint(
         launch.kernel,
-        tuple(Touched(r.name, r.share(r.read), r.share(r.written_by)) for r in launch.regions),
+        tuple(
+            Touched(
+                r.name, r.share(r.read_by), r.share(r.written_by), r.again / max(1, r.used_bytes), launch.between(r)
+            )
+            for r in launch.regions
+        ),
     )
 
 

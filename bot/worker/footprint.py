@@ -1,8 +1,8 @@
 """Watches every address that an interpreted launch touches.
 
-Counts what each launch reads and writes of each memory region (re-reads inside one launch hit a cache, so a byte counts
-once), refuses an address outside of every tensor the launch was handed, and notices programs of one launch that depend
-on each other's order.
+Counts what each launch reads and writes of each memory region, a byte once, and apart from that what a program reads
+again and how much it moved since: a cache may have kept it. Refuses an address outside of every tensor the launch was
+handed, and notices programs of one launch that depend on each other's order.
 """
 
 from __future__ import annotations
@@ -31,8 +31,14 @@ class Region:
     """Bytes of one element: the grain of the bookkeeping."""
     used_bytes: int
     """What its tensors cover, as a view may be smaller than its storage."""
-    read: Any = None
+    read_by: Any = None
+    read_at: Any = None
+    """What the launch had moved when each place was last read."""
     written_by: Any = None
+    again: int = 0
+    """Bytes that a program read and had read before."""
+    between: float = 0.0
+    """What programs moved from one read of such a byte to the next, summed over all of them."""
 
     @property
     def slots(self) -> int:
@@ -40,6 +46,18 @@ class Region:
 
     def share(self, marks: Any) -> float:
         return 0.0 if marks is None else int(np.count_nonzero(marks)) * self.unit / max(1, self.used_bytes)
+
+    def note_read(self, slots: Any, program: int, moved: int, most: int) -> None:
+        """`moved`: by the launch so far; `most`: bytes that these reads can be of, as lanes may share a place."""
+        if self.read_by is None:
+            self.read_by, self.read_at = np.zeros(self.slots, dtype=np.int32), np.zeros(self.slots, dtype=np.int64)
+        before = self.read_by[slots] == program
+        if before.any():
+            nbytes = min(int(np.count_nonzero(before)) * self.unit, most)
+            self.again += nbytes
+            self.between += nbytes * float((moved - self.read_at[slots][before]).mean())
+        self.read_by[slots] = program
+        self.read_at[slots] = moved
 
 
 @dataclass
@@ -53,6 +71,21 @@ class Launch:
     races: list[str] = field(default_factory=list)
     patched: dict[Any, Any] = field(default_factory=dict)
     """Language modules that are already patched for this launch."""
+    moved: int = 0
+    """Bytes of all accesses so far, those of a lane that shares its place with another one left out."""
+    programs: set[int] = field(default_factory=set)
+    """Those that moved any."""
+
+    def between(self, region: Region) -> float:
+        """From one read of a place to the next by the same program, beside all that a program moves."""
+        each = self.moved / max(1, len(self.programs))
+        return region.between / region.again / each if region.again and each else 0.0
+
+    def _moves(self, addresses: Any, itemsize: int) -> int:
+        most = min(int(addresses.size) * itemsize, int(addresses.max() - addresses.min()) + itemsize)
+        self.moved += most
+        self.programs.add(self.program)
+        return most
 
     def _find(self, low: int, high: int, verb: str) -> Region:
         for region in self.regions:
@@ -84,11 +117,10 @@ class Launch:
     def reads(self, addresses: Any, itemsize: int) -> None:
         if addresses.size == 0:
             return
+        moved, most = self.moved, self._moves(addresses, itemsize)
         for region, slots, _ in self._slots(addresses, itemsize, "reads"):
-            if region.read is None:
-                region.read = np.zeros(region.slots, dtype=bool)
             for step in range(max(1, itemsize // region.unit)):
-                region.read[slots + np.uint64(step)] = True
+                region.note_read(slots + np.uint64(step), self.program, moved, most)
             if region.written_by is not None and not self.atomics:
                 writers = region.written_by[slots]
                 if ((writers != 0) & (writers != self.program)).any():
@@ -97,6 +129,7 @@ class Launch:
     def writes(self, addresses: Any, values: Any, itemsize: int) -> None:
         if addresses.size == 0:
             return
+        self._moves(addresses, itemsize)
         for region, slots, mine in self._slots(addresses, itemsize, "writes"):
             if region.written_by is None:
                 region.written_by = np.zeros(region.slots, dtype=np.int32)

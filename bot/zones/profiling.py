@@ -133,6 +133,13 @@ def concluded(
     )
 
 
+def with_traffic(profile: Profile, counted: Counted) -> Profile:
+    """Of an earlier day, its bytes counted anew and held against what the profiler read then."""
+    launched = {case.case: case.launches for case in profile.baseline.cases}
+    found = traffic(counted.moved, profile.counters, for_runner(profile.baseline.runner), launched)
+    return profile.model_copy(update={"traffic": found})
+
+
 def profiled(
     bench: Bench,
     site: KernelSite,

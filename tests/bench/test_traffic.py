@@ -91,6 +91,17 @@ def test_each_launch_is_counted_apart_reads_and_writes_each() -> None:
     ]
 
 
+def test_what_is_read_again_stands_beside_and_changes_no_count() -> None:
+    """Four programs, each with a quarter of x three times, once of them written: 0.4 of 3 x 25 bytes in between."""
+    twice = Footprint("k", (Touched("x", 1.0, 1.0, again=1.0, between=0.4), Touched("w", 1.0, 0.0)))
+    shares = shares_of((call("a", 10),), CheckAnswer((answer("a", twice),)))
+    launched = Caught("k", "f.py", "", (2, 2, 1), 4, 3, (), (("x", 100), ("w", 0)))
+    (found,) = moved_of(case(launched), shares)
+    assert (found.read_bytes, found.written_bytes) == (100, 100)
+    assert [(one.nbytes, one.between) for one in found.again] == [(100, pytest.approx(30))]
+    assert moved_bytes(case(launched), shares) == 200, "the roofline knows what has to be moved"
+
+
 @pytest.mark.parametrize("seen", [(), (footprint("k"),), (footprint("other", x=(1.0, 0.0)),)])
 def test_where_nobody_watched_the_addresses_of_a_kernel_nothing_is_counted(seen: tuple[Footprint, ...]) -> None:
     """A GPU says which kernels were launched and no more: a size is not taken for a count."""

@@ -9,13 +9,17 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from bot.bench.measure import Bench
+from bot.cli import analysing
 from bot.cli.profile import profile
 from bot.cli.rebuild import rebuild
 from bot.errors import BotError, CorruptRecord, OperatorError, UserError
 from bot.model.facts import Finalized
+from bot.model.profiling import Moved
 from bot.model.reasons import ReasonCode
 from bot.model.variant import sources_digest
 from tests.cli.test_show import folded, written
+from tests.fakes.bench import FakeBench
 from tests.render import builders as a
 
 
@@ -220,3 +224,46 @@ def test_a_journal_without_a_profile_is_told_so(place: Path) -> None:
     written(place / "journal.jsonl", folded()[:1])
     error = shown(place, "rms_norm").exception
     assert isinstance(error, UserError) and "holds no profile" in str(error)
+
+
+def test_the_bytes_of_a_journal_are_counted_as_they_are_today(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By an interpreter, of the sources that the journal names; nothing else of the profile changes."""
+    case = a.profile().baseline.cases[0]
+    opened: list[tuple[object, ...]] = []
+
+    class Counting(FakeBench):
+        moved = (Moved(case=case.case, kernel=case.launches[0].kernel, read_bytes=7e6, written_bytes=3e6),)
+
+    def open_counting(*where: object) -> Bench:
+        opened.append(where)
+        return Counting(*where)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(analysing, "open_static_bench", open_counting)
+    before, after = (
+        json.loads(shown(place, "rms_norm", "--json").output),
+        shown(place, "rms_norm", "--recount", "--json"),
+    )
+    assert after.exception is None
+    told = json.loads(after.output)
+    (counted,) = told.pop("traffic")
+    assert (counted["counted_read"], counted["counted_written"], counted["again"]) == (7e6, 3e6, 0.0)
+    assert before.pop("traffic") == [] and told == before
+    assert [(root, arch) for root, _, _, arch, *_ in opened] == [(place / "stock", a.profile().baseline.runner.arch)]
+
+    shown(place, "rms_norm", "--recount", "--out", str(place / "made"))
+    assert json.loads((place / "made" / "profile.json").read_text(encoding="utf-8"))["traffic"] == [counted]
+
+
+def test_bytes_that_cannot_be_counted_are_told_so(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*where: object) -> Bench:
+        raise OperatorError("no torch there", hint="install it")
+
+    monkeypatch.setattr(analysing, "open_static_bench", fails)
+    error = shown(place, "rms_norm", "--recount").exception
+    assert isinstance(error, OperatorError) and "--python" in error.hint
+
+
+def test_only_a_journal_can_be_counted_again(place: Path) -> None:
+    words = ["rms_norm", "--recount", "--repo", str(place / "stock")]
+    error = CliRunner().invoke(profile, words, standalone_mode=False).exception
+    assert isinstance(error, UserError) and "--recount is for a journal" in str(error)

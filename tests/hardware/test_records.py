@@ -106,7 +106,7 @@ def test_the_scan_reads_numbers_that_are_there() -> None:
         ("60 MiB of L2", []),
         ("65536 registers of a multiprocessor", []),
         ("32768 registers per SM", ["32768 registers per SM"]),
-        ("256 KiB of shared memory per SM", ["256 KiB of shared memory per SM"]),
+        ("250 KiB of shared memory per SM", ["250 KiB of shared memory per SM"]),
         ("48 warps resident", ["48 warps resident"]),
         ("168 registers, 96 B of spills, 8 warps, 1.0 KiB of shared memory, 32.0 MiB", []),
         ("4276 GB/s: copy of the same bytes, timed by the judge on this NVIDIA H200 SXM", []),

@@ -131,6 +131,29 @@ def test_spilled_registers_are_named_where_they_are_needed_to_agree(changes: dic
     assert said[:59] in profile_text(profile, 1000)
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "0.998, agrees, 96.0 MiB of spilled registers counted"),
+        ({"ratio": 0.85, "agrees": False}, "0.850, more than 10 % apart, 96.0 MiB of spilled registers counted"),
+        ({"level": "dram"}, "0.998, agrees"),
+        ({"spilled": 0.0, "spilled_asked": 0.0}, "0.998, agrees"),
+    ],
+)
+def test_spilled_registers_that_are_counted_are_named(changes: dict[str, Any], said: str) -> None:
+    counted = {"ratio": 0.998, "again": 0.0, "spilled": 192 * 2**20, "spilled_asked": 96 * 2**20}
+    profile = watched(traffic=(AGREES.model_copy(update={**counted, **changes}),))
+    assert [row[-1] for row in profile_rows.moves(profile)] == [said]
+
+
+@pytest.mark.parametrize(("again", "said"), [(0.0, "255.6 MiB"), (2.0**20, "256.6 MiB"), (None, "unknown")])
+def test_what_l2_is_asked_for_stands_beside_what_has_to_be_moved(again: float | None, said: str) -> None:
+    profile = watched(traffic=(AGREES.model_copy(update={"again": again, "spilled_asked": 0.0}),))
+    (row,) = profile_rows.moves(profile)
+    told = dict(zip(profile_rows.MOVES, row, strict=True))
+    assert (told["Moves at least"], told["Asks of L2"]) == ("255.6 MiB", said)
+
+
 def of_a_loss(us: float = 3.05, **fields: Any) -> Profile:
     """The largest backward pass is of a loss whose gradient is 1, and takes next to nothing."""
     plain = watched()

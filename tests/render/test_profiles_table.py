@@ -121,3 +121,19 @@ def test_spilled_registers_stand_beside_what_they_explain(changes: dict[str, Any
 
 def test_profiles_from_before_spills_were_counted_are_read_as_they_were() -> None:
     assert TABLE.agreement({"ratio": 0.852, "level": "l2", "agrees": False}) == "0.852, **more than 10 % apart**"
+
+
+@pytest.mark.parametrize(("again", "said"), [(0.0, "300.0 MB"), (50e6, "350.0 MB"), (None, "unknown")])
+def test_what_l2_is_asked_for_stands_beside_what_is_moved_at_least(again: float | None, said: str) -> None:
+    one = {"counted_read": 200e6, "counted_written": 100e6, "again": again, "spilled_asked": 0.0}
+    assert TABLE.megabytes(TABLE.asked(one)) == said
+    assert TABLE.asked({**one, "spilled_asked": None}) is None
+    for name in ("again", "spilled_asked"):
+        assert TABLE.asked({key: value for key, value in one.items() if key != name}) is None, "an old profile"
+
+
+def test_spilled_registers_that_are_counted_are_named() -> None:
+    one = {"ratio": 0.998, "level": "l2", "agrees": True, "spilled": 201.3e6, "spilled_asked": 100.7e6}
+    assert TABLE.agreement(one) == "0.998, 100.7 MB of spilled registers counted"
+    assert TABLE.agreement({**one, "level": "dram"}) == "0.998"
+    assert TABLE.agreement({**one, "spilled": 0.0, "spilled_asked": 0.0}) == "0.998"

@@ -37,6 +37,13 @@ def test_traffic_is_counted_by_region_and_masked_lanes_are_not(seen: dict[str, A
     assert seen["copy"]["shares"] == {"y": [0.0, 1.0], "x": [0.5, 0.0]}
 
 
+def test_what_a_program_reads_again_stands_apart(seen: dict[str, Any]) -> None:
+    """It moves its row three times, and once from one read to the next."""
+    assert seen["copy"]["again"] == {}
+    assert seen["twice"]["shares"] == {"y": [0.0, 1.0], "x": [1.0, 0.0]}
+    assert seen["twice"]["again"] == {"x": [1.0, pytest.approx(1 / 3)]}
+
+
 @pytest.mark.parametrize(
     ("scene", "told"),
     [

@@ -39,6 +39,10 @@ class Touched:
     region: str
     read: float
     write: float
+    again: float = 0.0
+    """Read by a program that had read the same place before: counted each time, so it may be more than all of it."""
+    between: float = 0.0
+    """What a program moves from one read of such a place to the next, beside all that it moves: the mean of `again`."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -53,6 +53,13 @@ def copy_kernel(y, x, n, B: tl.constexpr):
 
 
 @triton.jit
+def twice_kernel(y, x, N: tl.constexpr):
+    i = tl.program_id(0) * N + tl.arange(0, N)
+    total = tl.sum(tl.load(x + i))
+    tl.store(y + i, tl.load(x + i) / total)
+
+
+@triton.jit
 def beyond_kernel(y, x, n, B: tl.constexpr):
     i = tl.arange(0, B)
     tl.store(y + i, tl.load(x + i), mask=i < n)
@@ -113,9 +120,15 @@ def attempt(name, run):
         "stray": BOOKS.out_of_bounds,
         "races": [race for launch in BOOKS.launches for race in launch.races],
         "shares": {
-            region.name: [region.share(region.read), region.share(region.written_by)]
+            region.name: [region.share(region.read_by), region.share(region.written_by)]
             for launch in BOOKS.launches
             for region in launch.regions
+        },
+        "again": {
+            region.name: [region.again / region.used_bytes, launch.between(region)]
+            for launch in BOOKS.launches
+            for region in launch.regions
+            if region.again
         },
     }
 
@@ -134,6 +147,7 @@ def main() -> None:
     SEEN["loop"] = one.item()
     attempt("unknown", lambda: unknown_kernel[(1,)](one, x))
     attempt("copy", lambda: copy_kernel[(3,)](torch.zeros(20), torch.zeros(40), 20, B=8))
+    attempt("twice", lambda: twice_kernel[(2,)](torch.zeros(16), torch.ones(16), N=8))
     attempt("beyond", lambda: beyond_kernel[(1,)](torch.zeros(5), torch.zeros(5), 5, B=8))
     attempt("before", lambda: before_kernel[(1,)](torch.zeros(5)))
     attempt("nested", lambda: nested_kernel[(1,)](torch.zeros(1), torch.zeros(4)))
