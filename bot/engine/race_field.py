@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from bot.engine import settings_table, steps
+from bot.engine import rewriting, settings_table, steps
 from bot.engine.settings_table import Config, Row, Rule
 from bot.engine.source import NotUnderstood
 from bot.engine.space import (
@@ -141,7 +141,8 @@ def field(files: tuple[SourceFile, ...], facts: Measurement, most: int = MOST_RA
             for one in numbers:
                 made = _written(made, one) or made
             cases = tuple(dict.fromkeys(case for one in numbers for case, _ in of[one.kernel]))
-            found.append((rank, Racing(numbers, made, cases)))
+            along = rewriting.in_float32(files, made)  # as its rule will bring it along
+            found.append((rank, Racing(numbers, along.files, cases)))
     return tuple(racing for _, racing in sorted(found, key=lambda pair: pair[0])[:most])
 
 

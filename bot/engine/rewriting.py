@@ -1,13 +1,24 @@
 """What the named rewrites make of a source, made once: a rewrite takes half a second, the plan asks for all of them,
-and every round asks again, mostly of the same incumbent."""
+and every round asks again, mostly of the same incumbent. And what every idea brings along, whichever it is."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
-from bot.engine.transforms import ACROSS_FILES, PER_KERNEL, TRANSFORMS
+from bot.engine.reordered import reordered
+from bot.engine.source import NotUnderstood
+from bot.engine.transforms import ACROSS_FILES, PER_KERNEL, TRANSFORMS, sum_in_float32
 from bot.engine.transforms.rewrite import FilesRewrite, Rewrite
 from bot.model.variant import SourceFile
+
+
+@dataclass(frozen=True, slots=True)
+class Along:
+    """The files of an idea with what it brings along, and the kernels that this is about."""
+
+    files: tuple[SourceFile, ...]
+    kernels: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=128)
@@ -20,3 +31,20 @@ def of_file(name: str, text: str, only: str = "") -> Rewrite | None:
 def of_files(name: str, files: tuple[SourceFile, ...]) -> FilesRewrite | None:
     """Of all files of a target together."""
     return ACROSS_FILES[name].rewrite({file.path: file.text for file in files})
+
+
+@lru_cache(maxsize=128)
+def in_float32(before: tuple[SourceFile, ...], after: tuple[SourceFile, ...]) -> Along:
+    """The files after a change, in which each kernel that now adds up in another order does so in float32."""
+    try:
+        places = reordered(before, after)
+    except NotUnderstood:
+        return Along(after)
+    texts, done = {file.path: file.text for file in after}, []
+    for path, kernel in places:
+        found = sum_in_float32.rewrite(texts[path], kernel)
+        if found is not None:
+            texts[path] = found.text
+            done.append(kernel)
+    files = tuple(SourceFile(path=file.path, text=texts[file.path]) for file in after)
+    return Along(files, tuple(done)) if done else Along(after)

@@ -1,4 +1,4 @@
-"""What every idea of the engine brings along: a kernel that it makes add up in another order adds up in float32."""
+"""What every idea of the engine brings along: where it changes the order of running sums, they are made in float32."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from bot.proposers.brief import Brief
 
 
 def _says(kernels: tuple[str, ...]) -> str:
-    one = len(kernels) == 1
-    verb, them = ("adds", "it does so") if one else ("add", "they do so")
+    adds, its, it_does = ("adds", "its", "it does") if len(kernels) == 1 else ("add", "their", "they do")
     return (
-        f"{' and '.join(kernels)} {verb} up in the type of the rows, where another order would show in half precision: "
-        f"now {them} in float32."
+        f"{' and '.join(kernels)} {adds} up in the type of {its} rows, where another order would show in half "
+        f"precision: now {it_does} so in float32."
     )
 
 

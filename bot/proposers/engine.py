@@ -15,7 +15,7 @@ from bot.engine import rewriting, settings_table
 from bot.engine.transforms import ACROSS_FILES, PER_KERNEL, TRANSFORMS, more_programs
 from bot.engine.transforms.rewrite import FilesRewrite, of_one_file
 from bot.model.variant import Hypothesis, Proposal, sources_digest
-from bot.proposers import raced, room, rules, warps
+from bot.proposers import along, raced, room, rules, warps
 from bot.proposers.brief import Brief
 from bot.proposers.forecast import UNSEEN, Change, Forecast, as_it_was, forecast, in_tiles, twice_the_programs, walked
 from bot.proposers.rules import Tables
@@ -187,8 +187,9 @@ def propose(brief: Brief) -> Proposal | None:
     try:
         tables = settings_table.tables(brief.baseline, brief.suite, brief.surveys)
         for proposal in _in_order(brief, tables):
-            if proposal is not None and sources_digest(proposal.files) not in brief.judged:
-                return proposal
+            idea = along.whole(brief, proposal) if proposal is not None else None
+            if idea is not None and sources_digest(idea.files) not in brief.judged:
+                return idea
     except SyntaxError:  # an incumbent that a person brought may parse for Triton's Python and not for ours
         return None
     return None

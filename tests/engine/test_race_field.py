@@ -6,11 +6,13 @@ import pytest
 
 from bot.engine import race_field
 from bot.engine.race_field import field, numbers_of, rule_of, tables
+from bot.engine.transforms import sum_in_float32
 from bot.model.measurement import CaseResult, Launch
 from bot.model.race import MOST_RACERS, Lap, Numbers, Race, Racer
 from bot.model.variant import SourceFile
 from tests.analysis import made
 from tests.engine.library import changes, op, sample
+from tests.engine.test_sum_in_float32 import HALF
 
 NARROW, WIDE = made.case("forward", cols=1024), made.case("forward", cols=8192)
 ONE = op("""
@@ -145,6 +147,16 @@ def test_no_more_than_so_many_are_let_in_and_the_likeliest_first() -> None:
     everybody = field(files(ONE), facts, most=MOST_RACERS)
     assert field(files(ONE), facts, most=2) == everybody[:2]
     assert [racing.numbers[0].each for racing in everybody[:3]] == [8, 16, 32]
+
+
+def test_a_kernel_that_adds_up_in_half_precision_races_as_its_rule_will_be_written() -> None:
+    """Each racer's kernel in float32, and the one that keeps its numbers as it is."""
+    found = field(files(HALF), made.measurement(*wide_and_narrow(kernel="_forward")))
+    assert found
+    for racing in found:
+        gone, _ = changes(HALF, racing.files[0].text)
+        assert racing.files[0].text.count(sum_in_float32.WHY) == 1
+        assert "    w = tl.load(w_ptr + row)  # of its type" in gone and not any("dy_ptr" in line for line in gone)
 
 
 # What comes of it

@@ -1,0 +1,72 @@
+"""What an idea brings along is part of its files and of what its hypothesis says."""
+
+from __future__ import annotations
+
+from bot.engine import launch_numbers
+from bot.engine.transforms import sum_in_float32
+from bot.model.variant import Hypothesis, Proposal, SourceFile
+from bot.model.verdict import Decision
+from bot.proposers import along, engine
+from bot.proposers.brief import Brief
+from tests.engine.test_sum_in_float32 import HALF
+from tests.proposers.scene import PATH, after, brief
+
+FILE = PATH.format("rms_norm")
+
+
+def idea(text: str) -> Proposal:
+    hypothesis = Hypothesis(title="t", why="As said.", expected="much", technique="numbers", references=("v1",))
+    return Proposal(files=(SourceFile(path=FILE, text=text),), hypothesis=hypothesis, proposer="engine")
+
+
+def told() -> Brief:
+    return brief(sources=(SourceFile(path=FILE, text=HALF),))
+
+
+def with_warps(text: str, *kernels: str) -> str:
+    for kernel in kernels:
+        text = launch_numbers.with_other_warps(text, kernel, more=True, why="w")
+    return text
+
+
+def test_the_files_and_the_reason_grow_and_all_else_stays() -> None:
+    before = idea(with_warps(HALF, "_backward"))
+    found = along.whole(told(), before)
+    assert found.files[0].text.count(sum_in_float32.WHY) == 1
+    assert found.hypothesis.why == (
+        "As said. _backward adds up in the type of its rows, where another order would show in half precision: now it "
+        "does so in float32."
+    )
+    assert found.hypothesis.model_copy(update={"why": "As said."}) == before.hypothesis
+    assert found.proposer == before.proposer
+
+
+def test_two_kernels_are_told_in_one_sentence() -> None:
+    found = along.whole(told(), idea(with_warps(HALF, "_forward", "_backward")))
+    assert found.hypothesis.why == (
+        "As said. _forward and _backward add up in the type of their rows, where another order would show in half "
+        "precision: now they do so in float32."
+    )
+
+
+def test_an_idea_that_brings_nothing_along_is_the_idea_itself() -> None:
+    host = idea(HALF.replace("torch.zeros_like", "torch.empty_like"))
+    assert along.whole(told(), host) is host
+    ours = along.whole(told(), idea(with_warps(HALF, "_backward")))
+    again = idea(with_warps(ours.files[0].text, "_backward"))
+    assert along.whole(brief(sources=ours.files), again) is again
+
+
+def test_the_engine_hands_back_whole_ideas_and_none_of_them_twice() -> None:
+    """Also the one that only differs from a judged one by what it would have brought along."""
+    text = HALF.replace("_forward[", "_rms_norm_forward_kernel[").replace(
+        "def _forward(", "def _rms_norm_forward_kernel("
+    )
+    source = (SourceFile(path=FILE, text=text),)
+    first = brief(original=source, sources=source)
+    found = engine.propose(first)
+    assert found is not None and found.hypothesis.technique == engine.SWEEP
+    assert found.files[0].text.count(sum_in_float32.WHY) == 1
+    assert found.hypothesis.why.endswith("now it does so in float32.")
+    second = engine.propose(after(first, found, Decision.REJECTED))
+    assert second is None or second.files != found.files
