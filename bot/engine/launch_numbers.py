@@ -23,6 +23,9 @@ USUAL_WARPS = "4"
 MOST_WARPS = 32
 MORE = re.compile(rf"min\((?P<factor>\d+) \* (?P<held>\w+), {MOST_WARPS}\)")
 FEWER = re.compile(r"max\((?P<held>\w+) // (?P<factor>\d+), 1\)")
+POWER = m.Call(
+    func=m.OneOf(m.Name("next_power_of_2"), m.Attribute(attr=m.Name("next_power_of_2"))), args=[m.Arg(value=m.Name())]
+)
 LONGEST_BLOCK = 60
 """Characters of an expression for the block that may be repeated in another argument."""
 
@@ -38,6 +41,8 @@ class Numbers:
     block: str | None = None
     why: str = ""
     """One line of comment above the first changed statement."""
+    up_to: int | None = None
+    """Columns; launches for wider rows keep what they have."""
 
 
 def _shared_with_others(module: cst.Module, site: LaunchSite, name: str) -> bool:
@@ -124,6 +129,47 @@ def _is_known(site: LaunchSite, value: cst.BaseExpression, at: int) -> bool:
     return all(last is not None and last < at for last in made)
 
 
+def _narrowed(text: str, numbers: Numbers, site: LaunchSite, old: str) -> str:
+    """The expression, for rows up to so many columns."""
+    return text if numbers.up_to is None else f"{text} if {_width(site, numbers)} <= {numbers.up_to} else {old}"
+
+
+def _width(site: LaunchSite, numbers: Numbers) -> str:
+    """The variable that the launch's block is the next power of two of."""
+    given = site.argument(numbers.block_name)
+    made = findall(site.function, m.Assign(targets=[m.AssignTarget(m.Name(source.code(given)))])) if given else ()
+    calls = [call for line in made for call in findall(line, POWER)]
+    widths = {source.code(cst.ensure_type(call, cst.Call).args[0].value) for call in calls}
+    if len(widths) != 1:
+        raise NotUnderstood(f"nobody says how wide a row of {site.kernel} is")
+    return widths.pop()
+
+
+def knows_width(text: str, kernel: str, block_name: str) -> bool:
+    """Whether every launch of the kernel makes its block of a width that has a name."""
+    numbers = Numbers(kernel, block_name)
+    try:
+        return all([_width(site, numbers) for site in source.sites(source.parse(text), kernel)] or [False])
+    except NotUnderstood:
+        return False
+
+
+def _conditional(site: LaunchSite, name: str, text: str, numbers: Numbers, why: str) -> cst.FunctionDef:
+    """A number that some launches keep: what it was is still asked for, so it is set anew behind it."""
+    held = passed_on.place(site, name)
+    given = held.value if held is not None else site.argument(name)
+    old = source.code(given) if given is not None else USUAL_WARPS
+    if given is None and name != WARPS:
+        raise NotUnderstood(f"{name} of {site.kernel} is Triton's own choice")
+    narrowed = _narrowed(text, numbers, site, old)
+    if held is not None:
+        return _set_passed_on(site, name, narrowed, why, held)
+    is_alone = isinstance(given, cst.Name) and source.loads(site.function, given.value) == 1
+    if isinstance(given, cst.Name) and is_alone and _is_made_here(site, given.value):
+        return _set_above(site, given.value, narrowed, why)
+    return _set_argument(site, name, narrowed, why)
+
+
 def _number(site: LaunchSite, name: str, text: str, why: str) -> cst.FunctionDef:
     """num_warps or num_stages of one launch."""
     held = passed_on.place(site, name)
@@ -152,7 +198,7 @@ def _block(module: cst.Module, site: LaunchSite, numbers: Numbers) -> cst.Functi
     if at is None or _shared_with_others(module, site, name):
         raise NotUnderstood(f"{name} is not made for {site.kernel} alone")
     body = list(source.statements(site.function))
-    text = f"{name} = {numbers.block.format(block=name)}"
+    text = f"{name} = {_narrowed(numbers.block.format(block=name), numbers, site, name)}"
     earlier = source.is_plain(body[at], name) and source.loads(body[at], name) > 0
     if earlier and any(source.tells_of_a_rule(line) for line in _lines(body[at])):
         body[at] = source.assignment(text, numbers.why)
@@ -189,7 +235,11 @@ def _write_one(module: cst.Module, numbers: Numbers, index: int) -> cst.Module:
             in_call = site.argument(name) is not None or all(arg.star != "**" for arg in site.call.args)
             block = "" if in_call and "{block}" not in template else _block_text(site, numbers)
             text = template.format(block=block)
-            module, why = source.replaced(module, site.function, _number(site, name, text, why)), ""
+            if numbers.up_to is not None:
+                changed = _conditional(site, name, text, numbers, why)
+            else:
+                changed = _number(site, name, text, why)
+            module, why = source.replaced(module, site.function, changed), ""
     return module
 
 

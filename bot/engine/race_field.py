@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.engine import rewriting, settings_table, steps
 from bot.engine.settings_table import Config, Row, Rule
@@ -19,7 +19,7 @@ from bot.engine.space import (
     WARPS,
     block_constant,
 )
-from bot.model.measurement import CaseResult, Launch, Measurement, Suite
+from bot.model.measurement import Case, CaseResult, Launch, Measurement, Suite
 from bot.model.race import MOST_RACERS, Numbers, Race
 from bot.model.variant import SourceFile
 
@@ -146,6 +146,23 @@ def field(files: tuple[SourceFile, ...], facts: Measurement, most: int = MOST_RA
     return tuple(racing for _, racing in sorted(found, key=lambda pair: pair[0])[:most])
 
 
+def _power(size: int) -> int:
+    return 1 << max(0, size - 1).bit_length()
+
+
+def _widths(cases: Sequence[tuple[Case, int]]) -> dict[str, int]:
+    """Columns of each case's rows: of the one size that the blocks follow, as far as a block may reach."""
+    widest = max((block for _, block in cases), default=0)
+    shapes = [(case.id, dict(case.shape), block) for case, block in cases]
+    names = set.intersection(*(set(shape) for _, shape, _ in shapes)) if shapes else set()
+    follows = [
+        name for name in sorted(names) if all(min(_power(shape[name]), widest) == block for _, shape, block in shapes)
+    ]
+    if len(follows) != 1:
+        return {}
+    return {case: shape[follows[0]] for case, shape, _ in shapes}
+
+
 def _row(result: CaseResult, kernel: str, weight: float, now: float, laps: Sequence[tuple[Rule, float]]) -> Row | None:
     launch = next((launch for launch in result.launches if launch.kernel == kernel), None)
     found = block_constant(launch) if launch is not None else None
@@ -177,5 +194,7 @@ def tables(race: Race, facts: Measurement, suite: Suite) -> dict[str, tuple[str,
                 rows.append(row)
         complete = tuple(row for row in rows if row is not None)
         if complete and len(complete) == len(rows):
-            found[kernel] = (name, complete)
+            known_cases = {case.id: case for case in suite.cases}
+            widths = _widths([(known_cases[row.case], row.block) for row in complete])
+            found[kernel] = (name, tuple(replace(row, width=widths.get(row.case, 0)) for row in complete))
     return found

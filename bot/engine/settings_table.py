@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.analysis.estimate import Price, price_on, timed
 from bot.analysis.stats import geometric_mean
@@ -23,7 +23,8 @@ KEPT = 0.985
 WORTH_IT = 1.01
 """A rule that promises less than 1 % is not written (L-43)."""
 THRESHOLDS_PAY = 1.03
-"""A table of thresholds knows nothing of other widths, so it has to beat a rule that follows the block by this much."""
+"""A table of thresholds knows nothing of other widths, so it has to beat a rule that follows the block by this much. So
+has a rule that ends at some width."""
 MOST_STEPS = 3
 WIDEST = 2048
 """Columns a warp may get at most, 64 a thread: a rule also meets rows that are wider than any that was surveyed."""
@@ -41,6 +42,8 @@ class Row:
     block: int
     now: Config
     us: Mapping[Config, float]
+    width: int = 0
+    """Columns of its rows, of which the block is made; 0 where nobody knows."""
 
     def gain(self, config: Config) -> float | None:
         us = self.us.get(config)
@@ -49,7 +52,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How the launch numbers follow the block. `cap` is the widest block a step may take, or None to leave it."""
+    """How the launch numbers follow the block. `cap` is the widest block a step may take, or None to leave it; wider
+    rows than `up_to` keep the numbers they have."""
 
     kernel: str
     block_name: str
@@ -57,6 +61,10 @@ class Rule:
     warps: Callable[[int], int]
     says: str
     cap: int | None = None
+    up_to: int | None = None
+
+    def of(self, row: Row) -> Config:
+        return row.now if self.up_to is not None and row.width > self.up_to else self.config(row.block)
 
     def config(self, block: int) -> Config:
         taken = block if self.cap is None else min(block, self.cap)
@@ -138,8 +146,18 @@ def _rules(kernel: str, name: str, rows: Sequence[Row], *, blocks: bool) -> list
     return plain + [per_thread(kernel, name, each, cap) for cap in caps for each in PER_THREAD]
 
 
+def _edges(rows: Sequence[Row]) -> list[int]:
+    """Powers of two that part rows which have gained from wider ones: between two widths nobody knows."""
+    widths = sorted({1 << (row.width - 1).bit_length() for row in rows if row.width})
+    return widths[:-1] if all(row.width for row in rows) else []
+
+
+def _up_to(rule: Rule, edge: int) -> Rule:
+    return replace(rule, up_to=edge, says=f"{rule.says}, rows up to {edge}")
+
+
 def _gains(rule: Rule, rows: Sequence[Row]) -> list[float] | None:
-    gains = [row.gain(rule.config(row.block)) for row in rows]
+    gains = [row.gain(rule.of(row)) for row in rows]
     known = [gain for gain in gains if gain is not None]
     return known if len(known) == len(rows) else None
 
@@ -178,13 +196,24 @@ def _best(rows: Sequence[Row], kernel: str, name: str, *, blocks: bool) -> Choic
     return best
 
 
-def choose(rows: Sequence[Row], kernel: str, name: str, *, blocks: bool) -> Choice | None:
-    """The rule for one kernel, or None where it promises less than 1 %. Thresholds are taken when they pay for it."""
+def _narrow(rows: Sequence[Row], kernel: str, name: str, *, blocks: bool) -> Choice | None:
+    """The best of the rules that leave the widest rows alone."""
+    rules = [_up_to(rule, edge) for edge in _edges(rows) for rule in _rules(kernel, name, rows, blocks=blocks)]
+    found = [choice for rule in rules if (choice := _tried(rule, rows)) is not None]
+    return max(found, key=lambda choice: choice.gain, default=None)
+
+
+def choose(rows: Sequence[Row], kernel: str, name: str, *, blocks: bool, narrow: bool = False) -> Choice | None:
+    """The rule for one kernel, or None where it promises less than 1 %. Thresholds are taken when they pay for it;
+    `narrow` where the source can tell how wide a row is."""
     best = _best(rows, kernel, name, blocks=blocks)
     steps = None if blocks else _steps(kernel, name, _best_warps(rows))
-    stepped = _tried(steps, rows) if steps is not None else None
-    if stepped is not None and (best is None or stepped.gain > THRESHOLDS_PAY * best.gain):
-        best = stepped
+    for other in (
+        _tried(steps, rows) if steps is not None else None,
+        _narrow(rows, kernel, name, blocks=blocks) if narrow else None,
+    ):
+        if other is not None and (best is None or other.gain > THRESHOLDS_PAY * best.gain):
+            best = other
     return best if best is not None and best.gain >= WORTH_IT else None
 
 
@@ -239,7 +268,8 @@ def estimated(choice: Choice, arch: str) -> str:
 
 def raced(choice: Choice, arch: str) -> str:
     """And beside one that won a race: no figure, for a dozen blocks of one process are none to publish."""
-    return f"{_said(choice)}: first in a race over the scored shapes {MEASURED}{arch})."
+    over = " over the scored shapes" if choice.rule.up_to is None else ""
+    return f"{_said(choice)}: first in a race{over} {MEASURED}{arch})."
 
 
 def _said(choice: Choice) -> str:
@@ -258,5 +288,6 @@ def write(text: str, rule: Rule, why: str = "") -> str:
         warps=rule.warps_text,
         block=f"min({{block}}, {rule.cap})" if rule.cap is not None else None,
         why=why,
+        up_to=rule.up_to,
     )
     return launch_numbers.write(text, numbers)

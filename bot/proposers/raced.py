@@ -32,7 +32,7 @@ def promised(brief: Brief, tables: rules.Tables) -> float:
     ratios: dict[str, float] = {}
     for choice in rules.chosen(brief, tables):
         for row in tables[choice.rule.kernel][1]:
-            gain = row.gain(choice.rule.config(row.block)) or 1.0
+            gain = row.gain(choice.rule.of(row)) or 1.0
             ratios[row.case] = ratios.get(row.case, 1.0) * gain
     steps = [(group.weight, *_step_us(brief, group, ratios)) for group in primary_groups(brief.suite, brief.scope)]
     known = [(weight, now / then) for weight, now, then in steps if now and then]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from bot.engine import settings_table, steps
+from bot.engine import launch_numbers, settings_table, steps
 from bot.engine.settings_table import Choice, Row
 from bot.engine.source import NotUnderstood
 from bot.model.variant import Hypothesis, Proposal, SourceFile
@@ -36,7 +36,8 @@ def chosen(brief: Brief, tables: Tables) -> tuple[Choice, ...]:
         file = brief.file_of(kernel)
         if file is not None:
             blocks = steps.by_block(file.text, kernel, name)
-            choice = settings_table.choose(rows, kernel, name, blocks=blocks)
+            narrow = launch_numbers.knows_width(file.text, kernel, name)
+            choice = settings_table.choose(rows, kernel, name, blocks=blocks, narrow=narrow)
             found += [choice] if choice is not None else []
     return tuple(sorted(found, key=lambda choice: -choice.gain))
 

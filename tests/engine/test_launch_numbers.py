@@ -8,12 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from bot.engine.launch_numbers import Numbers, with_other_warps, write
+from bot.engine.launch_numbers import Numbers, knows_width, with_other_warps, write
 from bot.engine.source import NotUnderstood
 from tests.engine.library import changes, op, sample
 
 WHY = "16 elements a thread (estimated for sm_90)."
 PER_THREAD = "min(max({block} // 512, 1), 32)"
+NARROW = "min(max(BLOCK_SIZE // 512, 1), 32) if n_cols <= 32768"
 BRANCHES = """
 num_warps = 4
 if n_cols > 8:
@@ -302,6 +303,47 @@ _k[grid](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE)
     after = write(op(body), Numbers("_k", block="min({block}, 2048)", why=WHY)).splitlines()
     at = after.index("    BLOCK_SIZE = min(BLOCK_SIZE, 2048)")
     assert at < next(i for i, line in enumerate(after) if "grid =" in line)
+
+
+@pytest.mark.parametrize(
+    ("given", "passed", "line"),
+    [
+        ("num_warps = 8 if wide else 32\n", "num_warps=num_warps", f"num_warps = {NARROW} else num_warps"),
+        ("", "num_warps=32", f"num_warps={NARROW} else 32"),
+        ("", "", f"num_warps={NARROW} else 4"),
+    ],
+)
+def test_numbers_for_narrow_rows_leave_wide_ones_what_they_have(given: str, passed: str, line: str) -> None:
+    body = f"""
+{given}BLOCK_SIZE = min(LARGEST, triton.next_power_of_2(n_cols))
+_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE{", " if passed else ""}{passed})
+"""
+    _, new = changes(
+        op(body), write(op(body), Numbers("_k", block="min({block}, 8192)", warps=PER_THREAD, up_to=32768))
+    )
+    assert new[0] == "    BLOCK_SIZE = min(BLOCK_SIZE, 8192) if n_cols <= 32768 else BLOCK_SIZE"
+    assert any(one.rstrip(",)").endswith(line) for one in new)
+
+
+@pytest.mark.parametrize("made", ["settings(n_cols)", "triton.next_power_of_2(n_cols // 2)", "1024"])
+def test_how_wide_a_row_is_has_to_stand_there(made: str) -> None:
+    body = f"""
+BLOCK_SIZE = {made}
+_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE)
+"""
+    assert not knows_width(op(body), "_k", "BLOCK_SIZE")
+    with pytest.raises(NotUnderstood, match="nobody says how wide a row of _k is"):
+        write(op(body), Numbers("_k", warps="8", up_to=32768))
+
+
+def test_every_launch_has_to_say_how_wide_its_rows_are() -> None:
+    body = """
+BLOCK_SIZE = triton.next_power_of_2(n_cols)
+_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE)
+"""
+    assert knows_width(op(body), "_k", "BLOCK_SIZE")
+    assert not knows_width(op(body + "_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=1024)\n"), "_k", "BLOCK_SIZE")
+    assert not knows_width(op("pass"), "_k", "BLOCK_SIZE")
 
 
 def test_a_block_that_another_kernel_shares_is_not_touched() -> None:

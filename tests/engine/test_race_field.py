@@ -192,6 +192,27 @@ def test_times_are_those_of_the_source_itself_by_what_the_race_saw() -> None:
     assert wide.us == {(8192, 2): pytest.approx(80.0), (8192, 16): pytest.approx(20.0)}
 
 
+def test_the_width_of_a_row_is_the_size_that_the_blocks_follow() -> None:
+    facts = made.measurement(*wide_and_narrow())
+    _, rows = tables(race({16: (2.5, 5.0)}), facts, SUITE)["_k"]
+    assert [row.width for row in rows] == [1024, 8192]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "widths"),
+    [
+        ([(2048, 4096, 4096), (2048, 32000, 32768), (512, 128256, 32768)], [4096, 32000, 128256]),
+        ([(2048, 32000, 4096), (512, 128256, 4096)], [32000, 128256]),
+        ([(4096, 4096, 4096), (8192, 8192, 8192)], []),
+        ([(64, 1000, 2048), (64, 3000, 4096)], []),
+    ],
+    ids=["as far as a block may reach", "all beyond it", "two sizes would do", "no size does"],
+)
+def test_where_nobody_can_tell_the_width_is_not_known(sizes: list[tuple[int, int, int]], widths: list[int]) -> None:
+    cases = [(made.case("forward", rows=rows, cols=cols), block) for rows, cols, block in sizes]
+    assert list(race_field._widths(cases).values()) == widths
+
+
 def test_who_left_is_known_where_it_ran() -> None:
     facts = made.measurement(*wide_and_narrow())
     _, (narrow, wide) = tables(race({8: (2.5, 5.0)}, left=8), facts, SUITE)["_k"]
