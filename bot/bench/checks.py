@@ -17,7 +17,7 @@ from bot.errors import OperatorError
 from bot.model.measurement import CheckResult, Fault
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile
-from bot.worker.contract import CheckAnswer, CheckRequest, CompareRequest, Plan, Prepared, Rows
+from bot.worker.contract import Call, CheckAnswer, CheckRequest, CompareRequest, Plan, Prepared, Rows
 
 
 @dataclass(frozen=True)
@@ -63,23 +63,27 @@ class Checker:
             self.work = {case: (every, products) for case, every, products in prepared.work}
             self._prepared = True
 
-    def _compute(self, laid: Laid, where: Places) -> CheckAnswer | Fault:
+    def _calls(self, *, baseline: bool) -> tuple[Call, ...]:
+        return self._plan.checks + (self._plan.draws if baseline else ())
+
+    def _compute(self, laid: Laid, where: Places, calls: tuple[Call, ...]) -> CheckAnswer | Fault:
         subject = overlay.subject(self._site, laid.files, self._cells.sandbox.path_of(where.source))
-        request = CheckRequest("check", subject, self._arch, self._plan.checks)
+        request = CheckRequest("check", subject, self._arch, calls)
         return run_cell(self._cells, where, request, CheckAnswer, self._limits, {"TRITON_INTERPRET": "1"})
 
-    def _request_folder(self, laid: Laid) -> Path:
+    def _request_folder(self, laid: Laid, calls: tuple[Call, ...]) -> Path:
         """The inputs under a second name: a request lies beside them, and variants may be checked side by side."""
         folder = laid.folder / "check-request"
         folder.mkdir()
-        for call in self._plan.checks:
+        for call in calls:
             os.link(self._inputs / call.blob, folder / call.blob)
         return folder
 
     def _check(self, laid: Laid, *, baseline: bool) -> Checked:
         self._wait_for_inputs()
-        where = places(self._cells, f"{laid.name}/check", laid.source, self._request_folder(laid))
-        answer = self._compute(laid, where)
+        calls = self._calls(baseline=baseline)
+        where = places(self._cells, f"{laid.name}/check", laid.source, self._request_folder(laid, calls))
+        answer = self._compute(laid, where, calls)
         if isinstance(answer, Fault):
             return Checked(fault=answer)
         try:

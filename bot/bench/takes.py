@@ -14,7 +14,7 @@ from bot.bench.checks import Checked, Checker, Laid
 from bot.bench.launcher import Limits
 from bot.model.measurement import Fault
 from bot.model.variant import sources_digest
-from bot.worker.contract import CheckAnswer, ContractError, clip, parse, read_bytes
+from bot.worker.contract import Call, CheckAnswer, ContractError, clip, parse, read_bytes
 from bot.worker.contract.gpu import MAX_CHOICES, Choice, GpuAnswer, GpuRequest, Recording, Traced, is_sound
 from bot.worker.contract.tape import TAPE, Kernel, Operation, Tape, sound
 
@@ -92,11 +92,11 @@ class GpuChecker(Checker):
         that what two cases share is the same."""
         return tuple(dict.fromkeys(choice for case in cases for choice in self._pins.get(case, ())))
 
-    def _compute(self, laid: Laid, where: Places) -> CheckAnswer | Fault:
+    def _compute(self, laid: Laid, where: Places, calls: tuple[Call, ...]) -> CheckAnswer | Fault:
         request = GpuRequest(
             "gpu",
             overlay.subject(self._site, laid.files, self._cells.sandbox.path_of(where.source)),
-            self._plan.checks,
+            calls,
             tuple(case.call for case in self._plan.cases),
             self._plan.fills,
             pins=self.pins(tuple(case.call.case for case in self._plan.cases)),

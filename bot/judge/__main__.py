@@ -51,6 +51,8 @@ class Desk:
         self._probes: tuple[Probe, ...] = ()
         self._folder = Path()
         self._known: list[Any] = []
+        self._folded: list[Any] = []
+        """The same once the untouched kernel was heard, without the draws that it alone was asked for."""
         self._seed = 0
         self._gpu = ""
         self._calls: dict[str, Call] = {}
@@ -94,13 +96,15 @@ class Desk:
 
     def compare(self, request: CompareRequest) -> Rows | Complaint:
         from bot.judge.answer import read_answer
-        from bot.judge.compare import once, rows
+        from bot.judge.compare import folded, once, rows
 
         try:
             returned = read_answer(Path(request.folder), on_gpu=bool(self._gpu))
             if request.baseline:
                 self._known = [dataclasses.replace(k, baseline=returned.get(k.probe.call.id)) for k in self._known]
-            known = once(self._known, request.once) if request.once else self._known
+            if request.baseline or not self._folded:
+                self._folded = folded(self._known)
+            known = once(self._folded, request.once) if request.once else self._folded
             return Rows(rows(known, returned, baseline=request.baseline))
         except Exception as error:  # hostile bytes have no closed list of ways to be wrong, and the judge has to go on
             return Complaint(clip(f"{type(error).__name__}: {error}"))

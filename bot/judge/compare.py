@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import torch
 
 from bot.judge.answer import Found, Returned
 from bot.judge.known import Known
-from bot.judge.tolerance import NOISE_FACTOR, Entry, Errors, Mark, errors, marks, unfit
+from bot.judge.tolerance import NOISE_FACTOR, Entry, Errors, Mark, errors, marks, strayed, unfit, worse
 from bot.worker.contract import Row, clip
 
 RESULTS = ("output", "gradient")
@@ -52,6 +52,34 @@ def excuse_of(known: Known) -> str:
     return ""
 
 
+Restless = frozenset[tuple[str, tuple[str, str], str]]
+"""(direction, result, type): what the untouched kernel makes another way each time."""
+
+
+def restless_of(known: Collection[Known]) -> Restless:
+    """Results of which the untouched kernel itself did not leave the same bits in every run of some probe.
+
+    Who adds up shares of programs with float atomics has a last bit that depends on the order, and in one probe luck
+    may give it the same bits each time. So one probe speaks for all in which the same code makes the same result: of
+    one direction and one type. That a kernel has atomics is not enough, as they need not show in this result; who is
+    bit for bit the same in every probe of the suite asks the same of a variant. And a result alone is excused, never
+    an input: that one may be overwritten in no order.
+    """
+    found = set()
+    for one in known:
+        base = one.baseline
+        if base is None or excuse_of(one):
+            continue
+        for key in base.runs[0]:
+            if key[0] in RESULTS and (key in one.restless or not _same(base, key)):
+                found.add(_kind(one, key, base))
+    return frozenset(found)
+
+
+def _kind(known: Known, key: tuple[str, str], base: Returned) -> tuple[str, tuple[str, str], str]:
+    return known.probe.call.direction, key, base.runs[0][key].record.dtype
+
+
 Yardsticks = dict[tuple[str, str], Errors | None]
 """The untouched kernel's own errors, by result; None where they are gross and its own doing."""
 
@@ -67,25 +95,61 @@ def yardsticks_of(known: Known) -> tuple[Yardsticks, str]:
     assert known.baseline is not None
     own: Yardsticks = {}
     why = ""
-    for key, truth in known.truth.items():
-        found = known.baseline.runs[0][key]
-        old = found.values()
-        off = errors(_hide_strange(old, truth, old), truth, known.floors[key])
-        entry = Entry(known.probe.call.case, _label(key, known), found.record.dtype, off, off, known.noise[key])
-        typical = float(off.rms.median())
-        gross = unfit([entry]) if not typical <= NOISE_FACTOR * float(known.noise[key].rms.median()) else ""
+    for key in known.truth:
+        off, gross = _own(known, key, known.baseline.runs[0][key])
         own[key] = None if gross else off
-        if gross:
-            why = why or f"{gross}, namely {typical:.3g}"
+        why = why or gross
     return own, why
+
+
+def _own(known: Known, key: tuple[str, str], found: Found) -> tuple[Errors, str]:
+    """Errors of the untouched kernel in one run, and why they are gross, if they are."""
+    truth, old = known.truth[key], found.values()
+    off = errors(_hide_strange(old, truth, old), truth, known.floors[key])
+    entry = Entry(known.probe.call.case, _label(key, known), found.record.dtype, off, off, known.noise[key])
+    typical = float(off.rms.median())
+    gross = unfit([entry]) if not typical <= NOISE_FACTOR * float(known.noise[key].rms.median()) else ""
+    return off, f"{gross}, namely {typical:.3g}" if gross else ""
+
+
+def _largest_of_runs(known: Known, base: Returned, key: tuple[str, str], own: Errors) -> Errors:
+    """A run that is gross, or of another form, says nothing of what another order may do."""
+    others = [run[key] for run in base.runs[1:] if key in run]
+    alike = [_own(known, key, found) for found in others if found.form == base.runs[0][key].form]
+    worst = torch.stack([own.worst, *(off.worst for off, gross in alike if not gross)]).amax(dim=0)
+    return dataclasses.replace(own, worst=worst)
+
+
+def folded(known: Sequence[Known]) -> list[Known]:
+    """The probes that everybody is asked for, each with what the untouched kernel did in its further draws."""
+    draws: dict[str, list[Known]] = {}
+    for one in known:
+        if one.probe.again and not excuse_of(one):
+            draws.setdefault(one.probe.again, []).append(one)
+    return [_with_draws(one, draws.get(one.probe.call.id, ())) for one in known if not one.probe.again]
+
+
+def _with_draws(known: Known, draws: Sequence[Known]) -> Known:
+    """What is gross in a draw says nothing of luck."""
+    found: dict[tuple[str, str], list[tuple[Errors, Errors]]] = {}
+    restless = set()
+    for draw in draws:
+        assert draw.baseline is not None
+        for key, own in yardsticks_of(draw)[0].items():
+            found.setdefault(key, []).extend([(own, draw.noise[key])] if own is not None else [])
+            restless |= set() if _same(draw.baseline, key) else {key}
+    drawn = {key: strayed(those, known.noise[key]) for key, those in found.items()}
+    return dataclasses.replace(known, drawn=drawn, restless=frozenset(restless))
 
 
 class Case:
     """Everything that one case's probes showed."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, restless: Restless = frozenset()) -> None:
         self.name = name
-        self.entries: list[Entry] = []
+        self._restless = restless
+        self.entries: list[list[Entry]] = []
+        """Of each result its first run, or all its runs where they need not be the same."""
         self._faults: list[str] = []
         self.probes = 0
         self.excuse = ""
@@ -119,12 +183,25 @@ class Case:
         elif missing := sorted(set().union(*(set(base.runs[0]) ^ set(run) for run in mine.runs))):
             self._fault(known, f"{_label(missing[0], known)} is missing or was not asked for")
         else:
-            self._orderly(known, base, mine)
-            for key, found in mine.runs[0].items():
-                self._tensor(known, key, base.runs[0][key], found, yardsticks)
+            self._results(known, base, mine, yardsticks)
 
-    def _orderly(self, known: Known, base: Returned, mine: Returned) -> None:
-        """Neither memory that nobody wrote nor the order of the programs may show in the results."""
+    def _results(self, known: Known, base: Returned, mine: Returned, yardsticks: Yardsticks) -> None:
+        """Where the runs of a variant may differ, none speaks for the others, and memory that nobody wrote may lie in
+        any of them: each is looked at, and all are held against all runs of the untouched kernel. Where there is
+        nothing to hold a run against, that would let anything pass, so they may not."""
+        free = {key: own for key, own in yardsticks.items() if own is not None and self._may_differ(known, key, base)}
+        self._orderly(known, base, mine, free)
+        held = {**yardsticks, **{key: _largest_of_runs(known, base, key, own) for key, own in free.items()}}
+        for key, old in base.runs[0].items():
+            runs = mine.runs if key in free else mine.runs[:1]
+            seen = [self._tensor(known, key, old, run[key], held) for run in runs]
+            self.entries.append([entry for entry in seen if entry is not None])
+
+    def _may_differ(self, known: Known, key: tuple[str, str], base: Returned) -> bool:
+        return _kind(known, key, base) in self._restless
+
+    def _orderly(self, known: Known, base: Returned, mine: Returned, free: Collection[tuple[str, str]]) -> None:
+        """Neither memory that nobody wrote nor the order of the programs may show in the results that are not free."""
         if mine.races and not base.races:
             self._fault(known, mine.races[0])
         for oddity in mine.oddities:
@@ -132,13 +209,15 @@ class Case:
                 self._fault(known, oddity)
         if base.launches and not mine.launches:
             self._fault(known, "none of its kernels was launched, so something else made the result")
-        for key, found in mine.runs[0].items():
-            if not _same(base, key) or all(found.raw == run[key].raw for run in mine.runs[1:]):
+        for key in mine.runs[0]:
+            if key in free or not _same(base, key) or _same(mine, key):
                 continue
             said = "depends on uninitialised memory or on the order in which programs run"
             self._fault(known, f"{_label(key, known)} {said if key[0] in RESULTS else 'was overwritten'}")
 
-    def _tensor(self, known: Known, key: tuple[str, str], base: Found, mine: Found, yardsticks: Yardsticks) -> None:
+    def _tensor(
+        self, known: Known, key: tuple[str, str], base: Found, mine: Found, yardsticks: Yardsticks
+    ) -> Entry | None:
         label = _label(key, known)
         if base.form != mine.form:
             self._fault(known, f"{label} is {_form(mine)}, the untouched kernel returns {_form(base)}")
@@ -150,26 +229,26 @@ class Case:
             if mine.record.shares and not base.record.shares:
                 self._fault(known, f"{label} lies in the memory of input {mine.record.shares}")
             if (own := yardsticks[key]) is not None:
-                self._values(known, key, base, mine, own)
+                return self._values(known, key, base, mine, own)
+        return None
 
-    def _values(self, known: Known, key: tuple[str, str], base: Found, mine: Found, own: Errors) -> None:
+    def _values(self, known: Known, key: tuple[str, str], base: Found, mine: Found, own: Errors) -> Entry | None:
         label, truth = _label(key, known), known.truth[key]
         old, new = base.values(), mine.values()
         if _invented(old, new, truth):
             self._fault(known, f"{label} has an infinity or NaN where the untouched kernel has none")
-            return
+            return None
         if _swallowed(old, new, truth):
             self._fault(known, f"{label} has a number where its inputs allow none")
-            return
-        self.entries.append(
-            Entry(
-                case=self.name,
-                label=label,
-                dtype=mine.record.dtype,
-                baseline=own,
-                variant=errors(_hide_strange(old, truth, new), truth, known.floors[key], new.dtype),
-                noise=known.noise[key],
-            )
+            return None
+        return Entry(
+            case=self.name,
+            label=label,
+            dtype=mine.record.dtype,
+            baseline=own,
+            variant=errors(_hide_strange(old, truth, new), truth, known.floors[key], new.dtype),
+            noise=known.noise[key],
+            drawn=known.drawn.get(key, 0.0),
         )
 
     def row(self, mark: Mark | None, *, baseline: bool) -> Row:
@@ -202,8 +281,9 @@ def rows(known: list[Known], mine: dict[str, Returned], *, baseline: bool) -> tu
     passes others: without any yardstick nothing passes.
     """
     cases: dict[str, Case] = {}
+    restless = frozenset() if baseline else restless_of(known)
     for one in known:
-        case = cases.setdefault(one.probe.call.case, Case(one.probe.call.case))
+        case = cases.setdefault(one.probe.call.case, Case(one.probe.call.case, restless))
         if excuse := excuse_of(one):
             case.excused(one, excuse)
         else:
@@ -215,8 +295,18 @@ def rows(known: list[Known], mine: dict[str, Returned], *, baseline: bool) -> tu
     if not any(case.probes for case in cases.values()):
         why = next((f"the untouched kernel fails: {case.excuse}" for case in cases.values()), "")
         return tuple(Row(name, False, "", None, clip(why)) for name in cases)
-    worst = marks([entry for case in cases.values() for entry in case.entries])
+    worst = _worst([entries for case in cases.values() for entries in case.entries if entries])
     return tuple(case.row(worst.get(case.name), baseline=baseline) for case in cases.values())
+
+
+def _worst(found: Sequence[Sequence[Entry]]) -> dict[str, Mark]:
+    """Over all runs, each of which has to be right by itself. What has one run alone stands beside all the others', so
+    that what is told of many rows together is told of the same rows each time."""
+    worst: dict[str, Mark] = {}
+    for run in range(max(map(len, found), default=0)):
+        for case, mark in marks([entries[min(run, len(entries) - 1)] for entries in found]).items():
+            worst[case] = worse(worst.get(case), mark)
+    return worst
 
 
 def _of_one_run(known: Known) -> Known:

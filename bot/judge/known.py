@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -26,6 +26,10 @@ class Known:
     noise: dict[tuple[str, str], Errors]
     """The errors that float32 rounding alone makes, by output."""
     baseline: Returned | None = None
+    drawn: dict[tuple[str, str], float] = field(default_factory=dict)
+    """How far the untouched kernel strayed in further draws of this probe, by output, see tolerance.py."""
+    restless: frozenset[tuple[str, str]] = frozenset()
+    """Outputs that it did not leave bit for bit the same there."""
 
     @property
     def describes(self) -> str:

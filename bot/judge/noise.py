@@ -17,6 +17,8 @@ from bot.judge.plan import Probe
 from bot.judge.recipe import Recipe
 
 SAMPLES = 6
+SAMPLES_OF_A_DRAW = 2
+"""One of either kind: there are hundreds of draws, and their largest is what counts."""
 ROUNDING = 2.0**-23
 
 
@@ -48,7 +50,7 @@ class Rounding(TorchDispatchMode):  # type: ignore[misc]
 
 def noisy(recipe: Recipe, probe: Probe, filled: dict[str, torch.Tensor]) -> tuple[Truth, ...]:
     found = []
-    for sample in range(SAMPLES):
+    for sample in range(SAMPLES_OF_A_DRAW if probe.again else SAMPLES):
         rounding = Rounding(probe.seed + sample, alike=sample % 2 == 1, exact_copies=recipe.compares)
         moved = {
             name: rounding.moved(value) if value.is_floating_point() and not recipe.compares else value

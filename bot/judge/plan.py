@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.judge.recipe import Constant, Constants, Operand, Output, Recipe, extent
 from bot.worker.contract import Argument, Call, CasePlan, Layout, Plan, Shape, TensorSpec
@@ -26,6 +27,15 @@ ROWS_PER_DIRECTION = 120
 
 ROWS_OF_A_TYPE = 64
 """So many rows the typical error of a type is told from, see tolerance.py."""
+
+ROWS_OF_A_LARGEST = 32
+"""Of fewer rows the largest error is luck, see tolerance.py."""
+DRAWS = 15
+"""So many more of each check one of whose results has so few."""
+BYTES_OF_A_DRAW = 2**18
+"""Of the tensors of a check that is drawn further. With larger ones the oracle takes its time."""
+DRAWS_PER_DIRECTION = 450
+"""On a GPU: the untouched kernel takes them once, and compiles nothing for them."""
 
 WIDE = 2048
 """Columns beyond which a check gets one set of values, and the extremes."""
@@ -59,6 +69,8 @@ class Probe:
     kind: str
     constants: Constants
     seed: int
+    again: str = ""
+    """The id of the call of which this is a further draw: other values of the same kind, all else the same."""
 
 
 def _extent(shape: Shape, dim: str) -> int:
@@ -233,14 +245,49 @@ def probes_of(
     return tuple(probes)
 
 
+def _fewest_rows(call: Call) -> int:
+    """Of all results, as tolerance.py counts rows."""
+    shapes = [spec.shape for spec in call.grads] if call.direction != "backward" else []
+    if call.direction != "forward":
+        shapes += [a.tensor.shape for a in call.arguments if a.tensor is not None and a.tensor.grad]
+    return max(1, min((math.prod(shape[:-1] if len(shape) > 1 else shape) for shape in shapes), default=1))
+
+
+def _wanted(recipe: Recipe, probe: Probe) -> int:
+    large = _tall(recipe, probe.shape) or probe.call.nbytes > BYTES_OF_A_DRAW
+    return 0 if large or _fewest_rows(probe.call) >= ROWS_OF_A_LARGEST else DRAWS
+
+
+def draws_of(recipe: Recipe, probes: tuple[Probe, ...], seed: int, *, on_gpu: bool = False) -> tuple[Probe, ...]:
+    """Dealt out in turn for as long as the time lasts: without a GPU for what the checks themselves left of it."""
+    rng = random.Random(seed ^ 0xD4A3)
+    left = {probe.call.direction: DRAWS_PER_DIRECTION if on_gpu else ROWS_PER_DIRECTION for probe in probes}
+    for probe in probes if not on_gpu else ():
+        left[probe.call.direction] -= _rows(recipe, probe.shape) * probe.call.turns
+    turns = (TURNS_ON_GPU if on_gpu else TURNS)[1]
+    draws: list[Probe] = []
+    for round_ in range(DRAWS):
+        for probe in probes:
+            cost = 1 if on_gpu else _rows(recipe, probe.shape) * turns
+            if round_ >= _wanted(recipe, probe) or cost > left[probe.call.direction]:
+                continue
+            left[probe.call.direction] -= cost
+            name = f"{len(probes) + len(draws):03d}"
+            call = replace(probe.call, id=name, blob=f"{name}.in", turns=turns)
+            draws.append(replace(probe, call=call, seed=rng.getrandbits(63), again=probe.call.id))
+    return tuple(draws)
+
+
 def plan(
     recipe: Recipe, cases: tuple[Shape, ...], checks: tuple[Shape, ...], seed: int, *, on_gpu: bool = False
 ) -> tuple[Plan, tuple[Probe, ...]]:
     unfit = () if on_gpu else tuple(shape for shape in checks if shape.dtype == "bfloat16")
     runnable = tuple(shape for shape in checks if shape not in unfit)
     probes = probes_of(recipe, runnable, seed, TURNS_ON_GPU if on_gpu else TURNS)
+    draws = draws_of(recipe, probes, seed, on_gpu=on_gpu)
     scored = tuple(
         CasePlan(call_of(recipe, shape, recipe.stock, shape.id), minimum_bytes(recipe, shape)) for shape in cases
     )
     skipped = tuple((shape.id, NOT_BF16) for shape in unfit)
-    return Plan(scored, tuple(probe.call for probe in probes), skipped), probes
+    asked, alone = (tuple(probe.call for probe in some) for some in (probes, draws))
+    return Plan(scored, asked, skipped, alone), (*probes, *draws)

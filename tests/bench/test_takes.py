@@ -148,6 +148,9 @@ def test_an_answer_with_another_type_of_choice_is_none(odd: dict[str, Any]) -> N
         parse(GpuAnswer, render(GpuAnswer((), (told(dataclasses.replace(CHOICE, **odd)),))))
 
 
+CHECKS, DRAWS = ("check-1", "check-2"), ("draw-1",)
+
+
 class Judge:
     """It agrees with everything."""
 
@@ -164,7 +167,10 @@ class Bench:
     def __init__(self, scratch: Path, monkeypatch: pytest.MonkeyPatch, *cases: str) -> None:
         python = TargetPython(executable=Path("/usr/bin/python3"), version="3.12.3", roots=(), libraries=())
         cells = Cells(python, Sandbox("limits only"), scratch / "suitcase", scratch, SimpleNamespace())  # type: ignore[arg-type]
-        plan = Plan(tuple(CasePlan(Call(case, case, "forward", (), ()), 8) for case in cases), (), ())
+        checks, draws = (tuple(Call(n, n, "forward", (), (), f"{n}.in") for n in names) for names in (CHECKS, DRAWS))
+        for call in (*checks, *draws):
+            (scratch / call.blob).touch()
+        plan = Plan(tuple(CasePlan(Call(case, case, "forward", (), ()), 8) for case in cases), checks, (), draws)
         self.checker = GpuChecker(cells, SITE, "sm_90", Judge(), plan, scratch, LIMITS)
         self.asked: list[GpuRequest] = []
         self.answers: GpuAnswer | Fault = GpuAnswer((), ())
@@ -179,6 +185,9 @@ class Bench:
         folder = self._scratch / name
         folder.mkdir()
         return Laid(name, (SourceFile(path=OP, text=name),), folder, folder)
+
+    def laid_folder(self, name: str) -> Path:
+        return self._scratch / name
 
     def answer(self, *cases: tuple[str, tuple[Choice, ...]]) -> None:
         self.answers = GpuAnswer((), tuple(Recording(c, "", "it sorts", 5, (), (), choices=has) for c, has in cases))
@@ -196,6 +205,16 @@ def test_what_v0_chose_is_handed_on_to_all_that_is_held_against_it(bench: Bench)
     bench.answer(("forward-4x8", (CHOICE,)))
     assert not isinstance(bench.checker.brief(bench.laid("v2"), ["forward-4x8"], LIMITS), Fault)
     assert [request.pins for request in bench.asked] == [(), (CHOICE, WIDER), (CHOICE,)]
+
+
+def test_the_further_draws_are_asked_of_v0_alone(bench: Bench) -> None:
+    bench.answer(("forward-4x8", ()), ("forward-8x8", ()))
+    bench.checker.check_baseline(bench.laid("v0"))
+    bench.checker.check(bench.laid("v1"))
+    assert [tuple(call.id for call in request.checks) for request in bench.asked] == [(*CHECKS, *DRAWS), CHECKS]
+    for name, more in (("v0", DRAWS), ("v1", ())):
+        there = {path.name for path in (bench.laid_folder(name) / "check-request").iterdir()}
+        assert there == {f"{one}.in" for one in (*CHECKS, *more)}
 
 
 def test_what_a_variant_chose_pins_nobody(bench: Bench) -> None:

@@ -75,10 +75,11 @@ def write_answer(
     races: tuple[str, ...] = (),
     shares: str = "",
     refusals: dict[str, Refusal] | None = None,
+    probes: tuple[Probe, ...] = PROBES,
 ) -> CheckAnswer:
     folder.mkdir(parents=True, exist_ok=True)
     calls = []
-    for probe in PROBES:
+    for probe in probes:
         refusal = (refusals or {}).get(probe.call.id)
         turns = range(0 if refusal else probe.call.turns)
         runs = tuple(_run(folder, probe, kernel, turn, races, shares) for turn in turns)

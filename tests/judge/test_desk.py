@@ -42,7 +42,9 @@ def desk(tmp_path: Path) -> Desk:
 def test_inputs_lie_where_the_plan_says(desk: Desk, tmp_path: Path) -> None:
     planned = desk.answer(render(plan_request(tmp_path)))
     assert isinstance(planned, Plan)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(call.blob for call in planned.checks)
+    assert planned.draws
+    asked = (*planned.checks, *planned.draws)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(call.blob for call in asked)
 
 
 def test_who_prepares_side_by_side_draws_what_one_alone_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,6 +67,17 @@ def test_the_untouched_kernel_is_remembered_and_others_are_compared(desk: Desk, 
         found = desk.answer(render(CompareRequest("compare", str(tmp_path / "answer"), baseline)))
         assert isinstance(found, Rows)
         assert [row.passed for row in found.rows] == [True, True]
+
+
+def test_draws_are_asked_of_the_untouched_kernel_alone(desk: Desk, tmp_path: Path) -> None:
+    write_answer(tmp_path / "base", probes=desk._probes)
+    write_answer(tmp_path / "mine")
+    for folder, baseline in (("base", True), ("mine", False)):
+        found = desk.answer(render(CompareRequest("compare", str(tmp_path / folder), baseline)))
+        assert isinstance(found, Rows)
+        assert [row.passed for row in found.rows] == [True, True]
+    drawn = [known for known in desk._folded if known.drawn]
+    assert {draw.again for draw in desk._probes if draw.again} == {known.probe.call.id for known in drawn}
 
 
 def test_an_answer_that_is_none_is_a_complaint_and_the_judge_goes_on(desk: Desk, tmp_path: Path) -> None:

@@ -45,6 +45,8 @@ class Plan:
     checks: tuple[Call, ...]
     skipped: tuple[tuple[str, str], ...]
     """Checks that are not run here, each with the reason."""
+    draws: tuple[Call, ...] = ()
+    """Further draws of some checks, which the untouched kernel alone is asked for."""
     fills: tuple[tuple[str, str], ...] = ()
     """What kind of values each operand holds."""
 

@@ -1,0 +1,256 @@
+"""Where a result has few rows, the untouched kernel is asked for more of them: its luck is nobody's yardstick."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+import statistics
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from bot.judge.answer import Found, Returned, Run
+from bot.judge.compare import folded, rows
+from bot.judge.inputs import fill, raw_bytes
+from bot.judge.known import Known, known_of
+from bot.judge.plan import (
+    BYTES_OF_A_DRAW,
+    DRAWS,
+    DRAWS_PER_DIRECTION,
+    ROWS_OF_A_LARGEST,
+    ROWS_PER_DIRECTION,
+    TURNS_ON_GPU,
+    Probe,
+    call_of,
+    complete,
+    draws_of,
+    plan,
+    probes_of,
+)
+from bot.judge.recipes import RECIPES
+from bot.judge.tolerance import MAX_FACTOR, MAX_ULPS, NOISE_FACTOR, ROWS_FOR_LARGEST, Entry, Errors, marks, strayed
+from bot.worker.contract import Row, Shape, TensorOut
+
+ULP = torch.finfo(torch.float32).eps
+SOFTMAX, GROUPS = RECIPES["softmax"], RECIPES["group_norm"]
+
+
+def check(rows: int, cols: int = 16, direction: str = "forward") -> Shape:
+    return Shape(f"{direction}-{rows}x{cols}", direction, (("rows", rows), ("cols", cols)), "float32")  # type: ignore[arg-type]
+
+
+# -- which are drawn --------------------------------------------------------------------------------------------------
+
+
+def drawn(*checks: Shape, on_gpu: bool = True) -> tuple[tuple[Probe, ...], tuple[Probe, ...]]:
+    planned, both = plan(SOFTMAX, (), checks, seed=3, on_gpu=on_gpu)
+    return both[: len(planned.checks)], both[len(planned.checks) :]
+
+
+def test_a_check_of_few_rows_is_drawn_further_and_one_of_enough_is_not() -> None:
+    assert ROWS_OF_A_LARGEST == ROWS_FOR_LARGEST
+    probes, draws = drawn(check(ROWS_OF_A_LARGEST - 1), check(ROWS_OF_A_LARGEST, 17))
+    few = [probe.call.id for probe in probes if probe.shape.id == "forward-31x16"]
+    assert len(few) < len(probes)
+    assert {name: sum(draw.again == name for draw in draws) for name in few} == dict.fromkeys(few, DRAWS)
+    assert len(draws) == DRAWS * len(few)
+
+
+def test_a_vector_among_the_results_is_few_rows_too() -> None:
+    shape = Shape("b", "backward", (("batch", 9), ("groups", 3), ("each", 1), ("length", 8)), "float32")
+    probes = probes_of(GROUPS, (shape,), 3, TURNS_ON_GPU)
+    assert len(draws_of(GROUPS, probes, 3, on_gpu=True)) == DRAWS * len(probes)
+    forward = dataclasses.replace(shape, direction="forward", sizes=(*shape.sizes[:1], ("groups", 4), *shape.sizes[2:]))
+    assert draws_of(GROUPS, probes_of(GROUPS, (forward,), 3, TURNS_ON_GPU), 3, on_gpu=True) == ()
+
+
+def test_a_draw_is_the_same_check_with_other_values() -> None:
+    probes, draws = drawn(check(3), check(2, 9, "backward"))
+    stock = {probe.call.id: probe for probe in probes}
+    for draw in draws:
+        of = stock[draw.again]
+        assert (draw.shape, draw.kind, draw.constants) == (of.shape, of.kind, of.constants)
+        same = dataclasses.replace(draw.call, id=of.call.id, blob=of.call.blob, turns=of.call.turns)
+        assert same == of.call
+        assert draw.call.turns == TURNS_ON_GPU[1]
+    everything = [*probes, *draws]
+    for name in ("seed", "id", "blob"):
+        values = {getattr(one, name) if name == "seed" else getattr(one.call, name) for one in everything}
+        assert len(values) == len(everything)
+    one = next(draw for draw in draws if draw.kind == "normal")
+    assert not torch.equal(fill(SOFTMAX, one)["x"], fill(SOFTMAX, stock[one.again])["x"])
+
+
+@pytest.mark.parametrize("on_gpu", [True, False])
+def test_what_a_variant_is_asked_for_does_not_grow(on_gpu: bool) -> None:
+    planned, both = plan(SOFTMAX, (), (check(3),), seed=3, on_gpu=on_gpu)
+    turns = TURNS_ON_GPU if on_gpu else (2, 1)
+    assert planned.checks == tuple(probe.call for probe in probes_of(SOFTMAX, (check(3),), 3, turns))
+    assert planned.draws == tuple(probe.call for probe in both if probe.again) != ()
+
+
+def test_what_takes_the_oracle_long_is_not_drawn() -> None:
+    cols = BYTES_OF_A_DRAW // (2 * 4)  # x and dy, in four bytes
+    assert drawn(check(1, cols, "backward"))[1] != ()
+    assert drawn(check(1, cols + 1, "backward"))[1] == ()
+
+
+def test_on_a_gpu_their_number_is_bounded_and_all_get_some() -> None:
+    checks = tuple(check(2, 8 + n) for n in range(36))
+    probes, draws = drawn(*checks)
+    assert len(probes) * DRAWS > DRAWS_PER_DIRECTION
+    assert len(draws) == DRAWS_PER_DIRECTION
+    each = [sum(draw.again == probe.call.id for draw in draws) for probe in probes]
+    assert max(each) - min(each) <= 1
+
+
+def test_without_a_gpu_they_take_what_the_checks_left_of_the_time() -> None:
+    def cost(some: tuple[Probe, ...]) -> int:
+        return sum(dict(probe.shape.sizes)["rows"] * probe.call.turns for probe in some)
+
+    probes, draws = drawn(check(3), check(4, 9), on_gpu=False)
+    assert draws
+    assert ROWS_PER_DIRECTION - 4 < cost(probes) + cost(draws) <= ROWS_PER_DIRECTION
+    assert all(draw.call.turns == 1 for draw in draws)
+    spent, none = drawn(*(check(rows) for rows in (20, 21, 22)), on_gpu=False)
+    assert cost(spent) > ROWS_PER_DIRECTION
+    assert none == ()
+
+
+# -- what they allow --------------------------------------------------------------------------------------------------
+
+
+def errors_of(worst: float, rows: int = 3) -> Errors:
+    there = torch.full((rows,), worst, dtype=torch.float64)
+    return Errors(there, there * 0)
+
+
+def ratio(rows: int, mine: float, drawn: float) -> float:
+    found = Entry("c", "g", "float32", errors_of(0.0, rows), errors_of(mine, rows), errors_of(0.0, rows), drawn)
+    return marks([found])["c"].ratio
+
+
+def test_few_rows_may_be_as_far_off_as_twice_the_draws_and_enough_rows_may_not() -> None:
+    limit = MAX_FACTOR * 1e-4 + MAX_ULPS * ULP
+    assert ratio(ROWS_FOR_LARGEST - 1, limit * 0.999, 1e-4) < 1 < ratio(ROWS_FOR_LARGEST - 1, limit * 1.001, 1e-4)
+    assert ratio(ROWS_FOR_LARGEST, limit * 0.999, 1e-4) > 100
+
+
+def test_what_rounding_explains_of_a_draw_is_not_counted_twice() -> None:
+    small, large, here = errors_of(1e-6), errors_of(1e-3), errors_of(2e-6)
+    assert strayed([], here) == 0.0
+    assert strayed([(large, large)], here) == 0.0, "a sum that is small by chance"
+    found = strayed([(errors_of(5e-5), small), (errors_of(8e-5), small), (errors_of(1.4e-3), large)], here)
+    assert found == pytest.approx(NOISE_FACTOR * 2e-6 + 8e-5 - NOISE_FACTOR * 1e-6)
+    assert strayed([(errors_of(math.nan), small), (errors_of(8e-5), small)], here) < 1e-4
+
+
+KEY = ("gradient", "affine_scaling_weight")
+Off = Callable[[Probe], list[float]]
+"""By how much of the truth each entry of the gradient is off."""
+
+
+def gradient_of_three() -> list[Known]:
+    """The gradient of a weight of three channels, and its draws: bare numbers, no kernel has run."""
+    sizes = (("batch", 1), ("groups", 3), ("each", 1), ("length", 40))
+    shape = Shape("backward-1x3x1x40-float32", "backward", sizes, "float32")
+    constants = complete(GROUPS, shape, {"eps": 1e-5})
+    probe = Probe(call_of(GROUPS, shape, constants, "000"), shape, "offset", constants, seed=9)
+    draws = draws_of(GROUPS, (probe,), 4, on_gpu=True)
+    once = [dataclasses.replace(p, call=dataclasses.replace(p.call, turns=1)) for p in (probe, *draws)]
+    return [known_of(GROUPS, one)[0] for one in once]
+
+
+@pytest.fixture(scope="module")
+def prepared() -> list[Known]:
+    return gradient_of_three()
+
+
+def left(known: Known, off: list[float], *, runs: int = 1, restless: bool = False) -> Returned:
+    found: list[Run] = []
+    for turn in range(runs):
+        run: Run = {}
+        for key, truth in known.truth.items():
+            scale = truth.abs().max() if key == KEY else 0.0
+            value = (truth + scale * torch.tensor(off, dtype=torch.float64) if key == KEY else truth).float()
+            if restless and turn and key == KEY:
+                value[0] = value[0].nextafter(torch.tensor(99.0))
+            raw = raw_bytes(value)
+            record = TensorOut(*key, "float32", tuple(value.shape), value.stride(), "cpu", 0, len(raw))  # type: ignore[arg-type]
+            run[key] = Found(record, raw)
+        found.append(run)
+    return Returned(tuple(found), (), "")
+
+
+ROUNDING = 1e-4
+
+
+def lucky_once(probe: Probe) -> list[float]:
+    """One rounding, anywhere up to a size, and by luck hardly any in the probe that counts."""
+    rng = random.Random(probe.seed)
+    most = ROUNDING * (1.0 if probe.again else 0.02)
+    return [rng.uniform(-most, most) for _ in range(3)]
+
+
+def heard(known: list[Known], base: Off) -> list[Known]:
+    return folded([dataclasses.replace(one, baseline=left(one, base(one.probe))) for one in known])
+
+
+def judged(known: list[Known], off: list[float]) -> Row:
+    (row,) = rows(known, {"000": left(known[0], off)}, baseline=False)
+    return row
+
+
+def typical() -> float:
+    """The largest error in three rows of a kernel that rounds like that."""
+    rng = random.Random(1)
+    return statistics.median(max(rng.uniform(0, ROUNDING) for _ in range(3)) for _ in range(2000))
+
+
+def test_luck_in_three_rows_is_no_yardstick_where_there_are_draws(prepared: list[Known]) -> None:
+    equally_good = [0.9 * ROUNDING, -0.4 * ROUNDING, 0.7 * ROUNDING]
+    alone = judged(heard(prepared[:1], lucky_once), equally_good)
+    assert not alone.passed and alone.worst == "gradient affine_scaling_weight"
+    row = judged(heard(prepared, lucky_once), equally_good)
+    assert row.passed, row.detail
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_three_times_the_typical_error_in_that_probe_is_refused_still(prepared: list[Known], place: int) -> None:
+    planted = [3 * typical() if place == n else 0.0 for n in range(3)]
+    row = judged(heard(prepared, lucky_once), planted)
+    assert not row.passed
+    assert row.detail.startswith("gradient affine_scaling_weight: its largest error is")
+
+
+def test_a_draw_that_is_gross_or_did_not_come_back_allows_nothing(prepared: list[Known]) -> None:
+    def wild(probe: Probe) -> list[float]:
+        return [7.0, 7.0, 7.0] if probe.again else lucky_once(probe)
+
+    bad = [0.9 * ROUNDING] * 3
+    assert not judged(heard(prepared, wild), bad).passed
+    lost = [dataclasses.replace(one, baseline=left(one, lucky_once(one.probe))) for one in prepared]
+    lost = [dataclasses.replace(one, baseline=None) if one.probe.again else one for one in lost]
+    assert not judged(folded(lost), bad).passed
+    assert len(folded(lost)) == 1, "nobody else is asked for them"
+
+
+def test_draws_show_whose_last_bit_depends_on_an_order(prepared: list[Known]) -> None:
+    """Only in one of them: in the probe itself the untouched kernel was lucky."""
+
+    def twice(one: Known) -> Known:
+        return dataclasses.replace(
+            one, probe=dataclasses.replace(one.probe, call=dataclasses.replace(one.probe.call, turns=2))
+        )
+
+    known = [twice(one) for one in prepared]
+    for shown in (True, False):
+        told = [
+            dataclasses.replace(one, baseline=left(one, [0.0] * 3, runs=2, restless=shown and one is known[-1]))
+            for one in known
+        ]
+        mine = {"000": left(known[0], [0.0] * 3, runs=2, restless=True)}
+        (row,) = rows(folded(told), mine, baseline=False)
+        assert row.passed == shown, row.detail
