@@ -30,6 +30,12 @@ BASELINE_BUDGET_S = 60.0
 MOST_PROCESSES = 8
 
 
+def budget_s(usual_s: float, stock_s: float) -> float:
+    """What a kernel of a variant may take, where the slowest of v0 took so long: one that it left alone takes as long
+    again, and group_norm's forward takes more than the usual ten seconds for its 65,536 columns."""
+    return max(usual_s, min(2 * stock_s, BASELINE_BUDGET_S))
+
+
 def processes() -> int:
     return max(1, min(MOST_PROCESSES, len(os.sched_getaffinity(0))))
 

@@ -100,6 +100,8 @@ class StaticBench:
         self.moved: tuple[Moved, ...] = ()
         """The traffic count of the untouched files, launch by launch, once they were measured."""
         self._base = overlay.base_files(tree, site)
+        self._slowest_s = 0.0
+        """What the kernel of these files took to compile that took longest."""
         inputs = cells.scratch / "inputs"
         inputs.mkdir()
         pack("judge", cells.scratch / "judge")
@@ -148,7 +150,7 @@ class StaticBench:
         return Laid(name, files, folder, overlay.lay(self._tree, self._site, files, folder / "source"))
 
     def _checks(self, laid: Laid) -> Checked:
-        untouched = sources_digest(laid.files) == sources_digest(self._base)
+        untouched = self._untouched(laid.files)
         if self._checker.baseline is None:
             self._checker.check_baseline(laid if untouched else self._lay(self._base))
         return self._checker.check_baseline(laid) if untouched else self._checker.check(laid)
@@ -157,8 +159,12 @@ class StaticBench:
         """What one kernel may take to compile."""
         if settings:
             return min(self._deadlines.budget_s, compile_pool.SURVEY_BUDGET_S)
-        untouched = sources_digest(files) == sources_digest(self._base)
-        return compile_pool.BASELINE_BUDGET_S if untouched else self._deadlines.budget_s
+        if self._untouched(files):
+            return compile_pool.BASELINE_BUDGET_S
+        return compile_pool.budget_s(self._deadlines.budget_s, self._slowest_s)
+
+    def _untouched(self, files: tuple[SourceFile, ...]) -> bool:
+        return sources_digest(files) == sources_digest(self._base)
 
     def _compile(
         self, laid: Laid, *, passports: bool = False, settings: tuple[Setting, ...] = ()
@@ -184,8 +190,13 @@ class StaticBench:
             settings=settings,
             budget_s=self._budget_s(laid.files, settings),
         )
-        seconds = self._deadlines.survey_s if settings else self._deadlines.compile_s
-        return run_cell(self._cells, where, request, CompileAnswer, Limits(seconds, self._deadlines.memory_bytes), {})
+        limits = Limits(
+            self._deadlines.survey_s if settings else self._deadlines.compile_s, self._deadlines.memory_bytes
+        )
+        answer = run_cell(self._cells, where, request, CompileAnswer, limits, {})
+        if self._untouched(laid.files) and not settings and not isinstance(answer, Fault):
+            self._slowest_s = max(self._slowest_s, answer.slowest_s)
+        return answer
 
     def _cases(self, answer: CompileAnswer, books: compile_pool.Ledger, shares: Shares) -> tuple[CaseResult, ...]:
         asked = [case.call.case for case in self._plan.cases]

@@ -90,6 +90,7 @@ def compile_job(op: Any, recorder: Recorder, driver: StubDriver, request: Compil
             Tried(number, case, tuple(orders.onto(c, k) for c, k in zip(caught, keys, strict=True)))
             for number, case, caught, keys in tried_keys
         ),
+        slowest_s=max((orders.replies[key].seconds for keys in case_keys for key in keys), default=0.0),
     )
 
 

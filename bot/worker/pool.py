@@ -12,7 +12,7 @@ import select
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from bot.worker.contract import Binary, ContractError, Refusal, clip, parse, render
@@ -25,6 +25,8 @@ Candidate = TypeVar("Candidate")
 class _Reply:
     binary: Binary | None = None
     refusal: Refusal | None = None
+    seconds: float = 0.0
+    """From the fork to the answer."""
 
 
 @dataclass
@@ -32,6 +34,7 @@ class _Child:
     index: int
     pid: int
     pipe: int
+    began: float
     deadline: float
     reply: bytes = b""
 
@@ -64,7 +67,8 @@ def _start(index: int, job: Callable[[], Binary], budget_s: float) -> _Child:
     os.close(theirs)
     with contextlib.suppress(OSError):
         os.setpgid(pid, pid)
-    return _Child(index, pid, ours, time.monotonic() + budget_s)
+    began = time.monotonic()
+    return _Child(index, pid, ours, began, began + budget_s)
 
 
 def _end(child: _Child) -> None:
@@ -113,6 +117,7 @@ def compile_all(jobs: Sequence[Callable[[], Binary]], *, budget_s: float, proces
             running.append(_start(index, jobs[index], budget_s))
         for child in _drain(running):
             running.remove(child)
-            replies[child.index] = _verdict(child, budget_s)
+            seconds = round(time.monotonic() - child.began, 3)
+            replies[child.index] = replace(_verdict(child, budget_s), seconds=seconds)
             _end(child)
     return [reply for reply in replies if reply is not None]

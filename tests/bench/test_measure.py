@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.bench import compile_pool, measure
 from bot.bench.checks import Checked
 from bot.bench.measure import Bench, Deadlines, StaticBench, open_static_bench
 from bot.bench.sandbox import LIMITS_ONLY, Sandbox
@@ -215,3 +216,23 @@ def test_deadlines_are_generous_to_an_honest_worker() -> None:
     usual = dataclasses.asdict(Deadlines())
     assert usual["budget_s"] == 10.0
     assert usual["check_s"] >= 60
+
+
+def test_a_kernel_may_take_twice_what_the_slowest_of_v0_took(
+    bench: StaticBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that a variant leaves alone compiles as long as it did: group_norm's forward takes more than ten seconds."""
+    answers, laid = iter([7.0, 90.0]), bench._lay(tiny.files())
+    changed = tiny.files(tiny.SOURCE + "# another text")
+    monkeypatch.setattr(measure, "run_cell", lambda *_: CompileAnswer((), (), (), slowest_s=next(answers)))
+    assert bench._budget_s(changed, ()) == DEADLINES.budget_s
+    bench._compile_once(laid, "first")
+    assert bench._budget_s(changed, ()) == 14.0
+    bench._compile_once(bench._lay(changed), "variant")
+    assert bench._budget_s(changed, ()) == 14.0, "no variant makes room for the next"
+    assert bench._budget_s(tiny.files(), ()) == compile_pool.BASELINE_BUDGET_S
+
+
+@pytest.mark.parametrize(("stock", "allowed"), [(0.0, 10.0), (5.0, 10.0), (5.1, 10.2), (30.0, 60.0), (50.0, 60.0)])
+def test_no_kernel_may_take_longer_than_v0_may(stock: float, allowed: float) -> None:
+    assert compile_pool.budget_s(10.0, stock) == allowed

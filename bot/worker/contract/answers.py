@@ -141,3 +141,5 @@ class CompileAnswer:
     stamps: tuple[Stamp, ...]
     tried: tuple[Tried, ...]
     refusal: Refusal | None = None
+    slowest_s: float = 0.0
+    """What the kernel of a case took to compile that took longest."""
