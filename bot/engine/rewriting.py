@@ -35,16 +35,18 @@ def of_files(name: str, files: tuple[SourceFile, ...]) -> FilesRewrite | None:
 
 @lru_cache(maxsize=128)
 def in_float32(before: tuple[SourceFile, ...], after: tuple[SourceFile, ...]) -> Along:
-    """The files after a change, in which each kernel that now adds up in another order does so in float32."""
+    """The files after a change. Where a kernel now adds up in another order it does so in float32, and so do the others
+    of its file: group_norm's backward adds up what its forward made, and has another luck with every last bit of it."""
     try:
         places = reordered(before, after)
     except NotUnderstood:
         return Along(after)
-    texts, done = {file.path: file.text for file in after}, []
-    for path, kernel in places:
-        found = sum_in_float32.rewrite(texts[path], kernel)
+    texts, done = {file.path: file.text for file in after}, list[str]()
+    for path in dict.fromkeys(path for path, _ in places):
+        is_asked_for = any(sum_in_float32.rewrite(texts[path], kernel) for at, kernel in places if at == path)
+        found = sum_in_float32.rewrite(texts[path]) if is_asked_for else None
         if found is not None:
             texts[path] = found.text
-            done.append(kernel)
+            done += found.kernels
     files = tuple(SourceFile(path=file.path, text=texts[file.path]) for file in after)
     return Along(files, tuple(done)) if done else Along(after)

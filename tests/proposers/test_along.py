@@ -32,20 +32,23 @@ def with_warps(text: str, *kernels: str) -> str:
 def test_the_files_and_the_reason_grow_and_all_else_stays() -> None:
     before = idea(with_warps(HALF, "_backward"))
     found = along.whole(told(), before)
-    assert found.files[0].text.count(sum_in_float32.WHY) == 1
-    assert found.hypothesis.why == (
-        "As said. _backward adds up in the type of its rows, where another order would show in half precision: now it "
-        "does so in float32."
-    )
+    assert found.files[0].text.count(sum_in_float32.WHY) == 2
+    assert found.hypothesis.why.startswith("As said. _forward and _backward add up in the type of their rows, where")
     assert found.hypothesis.model_copy(update={"why": "As said."}) == before.hypothesis
     assert found.proposer == before.proposer
 
 
-def test_two_kernels_are_told_in_one_sentence() -> None:
+def test_it_is_told_in_one_sentence() -> None:
     found = along.whole(told(), idea(with_warps(HALF, "_forward", "_backward")))
     assert found.hypothesis.why == (
         "As said. _forward and _backward add up in the type of their rows, where another order would show in half "
         "precision: now they do so in float32."
+    )
+    once = getattr(sum_in_float32.rewrite(HALF, "_forward"), "text", "")
+    alone = along.whole(brief(sources=(SourceFile(path=FILE, text=once),)), idea(with_warps(once, "_backward")))
+    assert alone.hypothesis.why == (
+        "As said. _backward adds up in the type of its rows, where another order would show in half precision: now it "
+        "does so in float32."
     )
 
 
@@ -66,7 +69,7 @@ def test_the_engine_hands_back_whole_ideas_and_none_of_them_twice() -> None:
     first = brief(original=source, sources=source)
     found = engine.propose(first)
     assert found is not None and found.hypothesis.technique == engine.SWEEP
-    assert found.files[0].text.count(sum_in_float32.WHY) == 1
-    assert found.hypothesis.why.endswith("now it does so in float32.")
+    assert found.files[0].text.count(sum_in_float32.WHY) == 2
+    assert found.hypothesis.why.endswith("now they do so in float32.")
     second = engine.propose(after(first, found, Decision.REJECTED))
     assert second is None or second.files != found.files
