@@ -80,6 +80,14 @@ def _shares(spent: Sequence[Spent], baseline: Measurement) -> Shares | None:
     return Shares(**means, excess=excess / len(found))
 
 
+def _beside(baseline: Measurement, timelines: Sequence[Timeline]) -> float:
+    """The share of the GPU's work that kernels of others do, mean over the cases that launch one of ours."""
+    ours = {launch.kernel for case in baseline.cases for launch in case.launches}
+    mine = [(sum(one.us for one in line.kernels if one.kernel in ours), line.busy_us) for line in timelines]
+    shares = [1 - min(1.0, us / busy) for us, busy in mine if us and busy]
+    return math.fsum(shares) / len(shares) if shares else 0.0
+
+
 def _class(shares: Shares) -> Bottleneck:
     if shares.spills >= SPILLS_HURT:
         return Bottleneck.RESOURCE
@@ -244,7 +252,7 @@ def diagnose(
         strategies=tuple(name for name in STRATEGIES[kind] if name not in unfit),
         unfit=tuple(name for name in STRATEGIES[kind] if name in unfit),
         roof_percent=roof,
-        plan=plan(kind, shares.named() if shares is not None else None, unfit),
+        plan=plan(kind, shares.named() if shares is not None else None, unfit, _beside(baseline, known.timelines)),
         tier=tier_of(known.kernel, known.sources),
         roofs=case_roofs(told),
     )

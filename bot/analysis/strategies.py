@@ -1,7 +1,8 @@
 """What to try for each kind of bottleneck, in order, and the most that each could give.
 
 The most is arithmetic, not hope: a strategy is about certain parts of the time, and if all of them went away the rest
-would still be there. The parts are the model's, so the figure is an estimate; the record holds it against what came.
+would still be there. The parts are the model's, but for what a timeline saw the kernels of others take (torch's,
+mostly), so the figure is an estimate; the record holds it against what came.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
 }
 """What to try, in order. Launch numbers always come first (T-20): they are cheap to try and easy to read."""
 
+BESIDE = "beside"
+"""What kernels of others take of a pass: to fill with zeros, to add up, to scale."""
 UNHIDDEN = ("waiting", "issue", "spills")
 """Parts of the time that neighbours, or fewer elements a thread, could hide."""
 MOST_SHARE = 0.99
@@ -69,36 +72,46 @@ AIMS: dict[str, Aim] = {
     "pipeline_steps": Aim(("P0", "M4"), ("waiting", "issue"), "the next block of a row can be under way meanwhile"),
     "block_rows": Aim(("P0", "G2"), UNHIDDEN, "several rows make one block, whose loads and sums wait together"),
     "partial_sums": Aim(("G1",), ("waiting", "excess"), "additions to the same few places queue"),
-    "sum_together": Aim(("G1", "M3"), ("fixed",), "torch adds up and rounds in four small launches"),
-    "sum_at_once": Aim(("G1", "M3"), ("fixed",), "torch adds up and rounds in two small launches"),
+    "sum_together": Aim(("G1", "M3"), ("fixed", BESIDE), "torch adds up and rounds in four small launches"),
+    "sum_at_once": Aim(("G1", "M3"), ("fixed", BESIDE), "torch adds up and rounds in two small launches"),
     "more_programs": Aim(("G2",), ("waiting", "issue"), "a second program works while one waits"),
     "drop_zero_fill": Aim(
-        ("M3", "G1"), ("excess", "fixed"), "a fill writes every byte once more, in a launch of its own"
+        ("M3", "G1"), ("excess", "fixed", BESIDE), "a fill writes every byte once more, in a launch of its own"
     ),
-    "reduce_loss": Aim(("M3", "G1"), ("excess",), "a loss of each element is written, to be added up and forgotten"),
-    "scale_at_store": Aim(("G1", "M3"), ("excess", "fixed"), "a product and a quotient are passes over every byte"),
-    "scale_in_kernel": Aim(("G1", "M3"), ("excess", "fixed"), "a general library kernel moves more than the bytes"),
+    "reduce_loss": Aim(
+        ("M3", "G1"), ("excess", BESIDE), "a loss of each element is written, to be added up and forgotten"
+    ),
+    "scale_at_store": Aim(
+        ("G1", "M3"), ("excess", "fixed", BESIDE), "a product and a quotient are passes over every byte"
+    ),
+    "scale_in_kernel": Aim(
+        ("G1", "M3"), ("excess", "fixed", BESIDE), "a general library kernel moves more than the bytes"
+    ),
     "base_two": Aim(("C1",), ("issue",), "an exponential to the base of two is one instruction of the GPU"),
     "cache_hints": Aim(("M2",), ("excess",), "what is read again should stay in the cache"),
 }
 
 
-def _at_most(aim: Aim, shares: Mapping[str, float] | None) -> float | None:
+def _at_most(aim: Aim, shares: Mapping[str, float] | None, beside: float) -> float | None:
     if shares is None:
         return None
-    gone = min(MOST_SHARE, sum(max(0.0, shares.get(part, 0.0)) for part in aim.removes))
-    return 1 / (1 - gone)
+    ours = min(1.0, sum(max(0.0, shares.get(part, 0.0)) for part in aim.removes))
+    gone = (1 - beside) * ours + (beside if BESIDE in aim.removes else 0.0)
+    return 1 / (1 - min(MOST_SHARE, gone))
 
 
-def plan(kind: Bottleneck, shares: Mapping[str, float] | None, unfit: Collection[str] = ()) -> tuple[Strategy, ...]:
+def plan(
+    kind: Bottleneck, shares: Mapping[str, float] | None, unfit: Collection[str] = (), beside: float = 0.0
+) -> tuple[Strategy, ...]:
     """`shares` of the estimated time, by part; `excess` is the part of memory's that is more than the least traffic.
-    What is `unfit` finds nothing to change."""
+    They are of the kernels of the library, which leave others the share `beside` of a pass. What is `unfit` finds
+    nothing to change."""
     return tuple(
         Strategy(
             name=name,
             techniques=AIMS[name].techniques,
             because=AIMS[name].because,
-            at_most=_at_most(AIMS[name], shares),
+            at_most=_at_most(AIMS[name], shares, beside),
         )
         for name in STRATEGIES[kind]
         if name not in unfit
