@@ -30,7 +30,8 @@ from bot.campaign.effects import (
 )
 from bot.campaign.lineage import has_race_ahead, next_number
 from bot.campaign.stopping import why_stop
-from bot.campaign.turns import CHECKPOINT_OF, PHASE_OF, TURNS, Unfit, checkpoint_key, evidence_suffices
+from bot.campaign.turns import CHECKPOINT_OF, PHASE_OF, TURNS, checkpoint_key, evidence_suffices
+from bot.campaign.unfit import Unfit
 from bot.model.campaign import Campaign, Ignored, Origin, Outcome, Stage, StopReason, Zone
 from bot.model.facts import Fact
 
@@ -59,10 +60,13 @@ def _searching(campaign: Campaign) -> Effect:
     assert campaign.order is not None
     order = campaign.order.id
     last = campaign.rounds[-1] if campaign.rounds else None
+    awaited = next((played for played in campaign.rounds if played.is_awaited), None)
+    if awaited is not None:
+        return JudgeVariant(order=order, number=awaited.variant.number)
+    if campaign.stranded is not None:  # before anything is held against it, or the search ends with it
+        return MeasureVariant(order=order, number=campaign.stranded)
     if last is not None and last.measurement is None:
         return MeasureVariant(order=order, number=last.variant.number)
-    if last is not None and last.verdict is None:
-        return JudgeVariant(order=order, number=last.variant.number)
     why = why_stop(campaign)
     if why is StopReason.STAGNATION and has_race_ahead(campaign):
         return RaceNumbers(order=order, incumbent=campaign.incumbent)

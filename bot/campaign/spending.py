@@ -11,6 +11,7 @@ from bot.model.facts import (
     Finalized,
     GpuTimeSpent,
     JournalLine,
+    MachineChanged,
     NumbersRaced,
     OrderPlaced,
     OrderTaken,
@@ -54,6 +55,8 @@ def _told(fact: Fact) -> float:
     match fact:
         case Profiled():
             return fact.profile.baseline.seconds
+        case MachineChanged():
+            return fact.baseline.seconds
         case VariantMeasured():
             return fact.measurement.seconds
         case NumbersRaced():

@@ -81,8 +81,8 @@ def budget_spent(campaign: Campaign) -> bool:
 def gpu_seconds(campaign: Campaign) -> float:
     """At least what was used: finished orders as they were charged, or the measurements that are told already."""
     baseline = campaign.profile.baseline.seconds if campaign.profile else 0.0
-    raced = sum(race.seconds for race in campaign.races)
-    told = baseline + raced + sum(played.measurement.seconds for played in campaign.rounds if played.measurement)
+    others = campaign.replaced_seconds + sum(race.seconds for race in campaign.races)
+    told = baseline + others + sum(played.measurement.seconds for played in campaign.rounds if played.measurement)
     return max(campaign.gpu_seconds, told)
 
 

@@ -76,7 +76,7 @@ def minutes(campaign: Campaign) -> float:
         return campaign.gpu_seconds / 60
     measured = [campaign.profile.baseline] if campaign.profile else []
     measured += [played.measurement for played in campaign.rounds if played.measurement is not None]
-    return sum(found.seconds for found in measured) / 60
+    return (campaign.replaced_seconds + sum(found.seconds for found in measured)) / 60
 
 
 def software(runner: Runner) -> tuple[str, str]:

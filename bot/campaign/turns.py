@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from bot.campaign import searching
 from bot.campaign.effects import AskHuman, Close, PushWinner, ReactFinally, SayResult
-from bot.campaign.lineage import accepted, has_race_ahead, next_number, pending_tries
-from bot.campaign.stopping import STAGNANT_PAIR, budget_spent, is_stagnant
-from bot.model.campaign import Campaign, Checkpoint, Origin, Outcome, Phase, Round, Stage, StopReason
+from bot.campaign.lineage import accepted, pending_tries
+from bot.campaign.stopping import budget_spent
+from bot.campaign.unfit import change, need, of_open_order
+from bot.model.campaign import Campaign, Checkpoint, Origin, Outcome, Phase, Stage, StopReason
 from bot.model.commands import Mode
 from bot.model.facts import (
     Answered,
@@ -20,6 +22,7 @@ from bot.model.facts import (
     Finalized,
     GpuTimeSpent,
     HeadMoved,
+    MachineChanged,
     NumbersRaced,
     OrderFailed,
     OrderPlaced,
@@ -54,27 +57,14 @@ CHECKPOINT_OF = {
 OVER = (Stage.CLOSING, Stage.ENDED)
 
 
-class Unfit(Exception):
-    """This fact does not fit the stage it met. `advance` notes it down."""
-
-
-def _change(campaign: Campaign, **fields: Any) -> Campaign:
-    return campaign.model_copy(update=fields)
-
-
-def _need(holds: bool, why: str) -> None:
-    if not holds:
-        raise Unfit(why)
-
-
 def _end(campaign: Campaign, outcome: Outcome, reason: ReasonCode, detail: str = "") -> Campaign:
-    return _change(campaign, stage=Stage.CLOSING, outcome=outcome, reason=reason, detail=detail, order=None)
+    return change(campaign, stage=Stage.CLOSING, outcome=outcome, reason=reason, detail=detail, order=None)
 
 
 def _requested(campaign: Campaign, fact: CampaignRequested) -> Campaign:
-    _need(campaign.stage is Stage.NEW, "the campaign was already requested")
-    _need(fact.campaign == campaign.id, "the request belongs to another campaign")
-    return _change(
+    need(campaign.stage is Stage.NEW, "the campaign was already requested")
+    need(fact.campaign == campaign.id, "the request belongs to another campaign")
+    return change(
         campaign,
         stage=Stage.PROFILING,
         origin=fact.origin,
@@ -90,105 +80,53 @@ def _requested(campaign: Campaign, fact: CampaignRequested) -> Campaign:
 
 def _order_placed(campaign: Campaign, fact: OrderPlaced) -> Campaign:
     order = fact.order
-    _need(campaign.order is None, "an order is already open")
-    _need(PHASE_OF.get(campaign.stage) is order.phase, f"no {order.phase} order is owed in stage {campaign.stage}")
-    _need(order.campaign == campaign.id, "the order belongs to another campaign")
-    _need(order.id not in campaign.orders, "this order was placed before")
+    need(campaign.order is None, "an order is already open")
+    need(PHASE_OF.get(campaign.stage) is order.phase, f"no {order.phase} order is owed in stage {campaign.stage}")
+    need(order.campaign == campaign.id, "the order belongs to another campaign")
+    need(order.id not in campaign.orders, "this order was placed before")
     if order.phase is Phase.FINALIZE:
-        _need(order.winner == campaign.winner, "the order names another winner")
-    placed = _change(campaign, order=order, orders=(*campaign.orders, order.id), late=None)
+        need(order.winner == campaign.winner, "the order names another winner")
+    placed = change(campaign, order=order, orders=(*campaign.orders, order.id), late=None)
     if order.phase is Phase.FINALIZE or campaign.pull is None:
         return placed
-    return _change(placed, measured_at=campaign.pull.head_sha)
+    return change(placed, measured_at=campaign.pull.head_sha)
 
 
 def _order_taken(campaign: Campaign, fact: OrderTaken) -> Campaign:
-    _need(campaign.order is not None and campaign.order.id == fact.order, f"order {fact.order} is not open")
+    need(campaign.order is not None and campaign.order.id == fact.order, f"order {fact.order} is not open")
     return campaign
 
 
 def _order_waits(campaign: Campaign, fact: OrderWaits) -> Campaign:
-    _need(campaign.order is not None and campaign.order.id == fact.order, f"order {fact.order} is not open")
-    _need(campaign.late != fact.order, "people were told before")
-    return _change(campaign, late=fact.order)
+    need(campaign.order is not None and campaign.order.id == fact.order, f"order {fact.order} is not open")
+    need(campaign.late != fact.order, "people were told before")
+    return change(campaign, late=fact.order)
 
 
 def _gpu_time_spent(campaign: Campaign, fact: GpuTimeSpent) -> Campaign:
     """Counted whatever became of the campaign meanwhile: the machine was used."""
-    _need(fact.order in campaign.orders, "no such order")
-    _need(fact.order not in dict(campaign.spent), "this order was counted before")
-    return _change(campaign, spent=(*campaign.spent, (fact.order, fact.seconds)))
-
-
-def _of_open_order(campaign: Campaign, fact: Any, phase: Phase) -> None:
-    _need(campaign.order is not None and campaign.order.id == fact.order, f"order {fact.order} is not open")
-    _need(campaign.order is not None and campaign.order.phase is phase, f"order {fact.order} is not for {phase}")
+    need(fact.order in campaign.orders, "no such order")
+    need(fact.order not in dict(campaign.spent), "this order was counted before")
+    return change(campaign, spent=(*campaign.spent, (fact.order, fact.seconds)))
 
 
 def _segment_joined(campaign: Campaign, fact: SegmentJoined) -> Campaign:
-    _need(fact.order in campaign.orders, "no such order")
-    _need(fact.order not in dict(campaign.joined), "the segment of this order was joined before")
-    return _change(campaign, joined=(*campaign.joined, (fact.order, fact.digest)))
+    need(fact.order in campaign.orders, "no such order")
+    need(fact.order not in dict(campaign.joined), "the segment of this order was joined before")
+    return change(campaign, joined=(*campaign.joined, (fact.order, fact.digest)))
 
 
 def _profiled(campaign: Campaign, fact: Profiled) -> Campaign:
-    _of_open_order(campaign, fact, Phase.PROFILE)
+    of_open_order(campaign, fact, Phase.PROFILE)
     stage = Stage.AWAIT_PROFILE if asks_at(campaign, Checkpoint.PROFILE) else Stage.OPTIMIZING
-    return _change(campaign, profile=fact.profile, stage=stage, order=None)
-
-
-def _raced(campaign: Campaign, fact: NumbersRaced) -> Campaign:
-    _of_open_order(campaign, fact, Phase.OPTIMIZE)
-    _need(fact.race.of == campaign.incumbent, f"v{fact.race.of} is not the incumbent")
-    _need(has_race_ahead(campaign), f"no race of v{fact.race.of} was asked for")
-    _need(all(played.verdict is not None for played in campaign.rounds), "the round before has no verdict yet")
-    return _change(campaign, races=(*campaign.races, fact.race), stagnant=0)
-
-
-def _round_opened(campaign: Campaign, fact: RoundOpened) -> Campaign:
-    _of_open_order(campaign, fact, Phase.OPTIMIZE)
-    _need(all(played.verdict is not None for played in campaign.rounds), "the round before has no verdict yet")
-    _need(fact.variant.number == next_number(campaign), f"the next variant is v{next_number(campaign)}")
-    _need(fact.variant.parent in campaign.lineage, "its parent was not accepted")
-    _need(not budget_spent(campaign), "the budget of variants is spent")
-    return _change(campaign, rounds=(*campaign.rounds, Round(variant=fact.variant)))
-
-
-def _with_last_round(campaign: Campaign, **fields: Any) -> Campaign:
-    last = campaign.rounds[-1].model_copy(update=fields)
-    return _change(campaign, rounds=(*campaign.rounds[:-1], last))
-
-
-def _measured(campaign: Campaign, fact: VariantMeasured) -> Campaign:
-    _of_open_order(campaign, fact, Phase.OPTIMIZE)
-    last = campaign.rounds[-1] if campaign.rounds else None
-    _need(last is not None and last.variant.number == fact.number, f"v{fact.number} is not being measured")
-    _need(last is not None and last.measurement is None, f"v{fact.number} was measured before")
-    _need(last is not None and last.variant.digest == fact.measurement.source, "another source was measured")
-    return _with_last_round(campaign, measurement=fact.measurement)
-
-
-def _judged(campaign: Campaign, fact: VariantJudged) -> Campaign:
-    _of_open_order(campaign, fact, Phase.OPTIMIZE)
-    last = campaign.rounds[-1] if campaign.rounds else None
-    _need(last is not None and last.variant.number == fact.number, f"v{fact.number} is not being judged")
-    _need(last is not None and last.measurement is not None, f"v{fact.number} was not measured")
-    _need(last is not None and last.verdict is None, f"v{fact.number} was judged before")
-    judged = _with_last_round(campaign, verdict=fact.verdict)
-    if fact.verdict.decision.is_accepted:
-        return _change(judged, lineage=(*campaign.lineage, fact.number), stagnant=0)
-    if not is_stagnant(fact.verdict):
-        return judged
-    stagnant = campaign.stagnant + 1
-    if stagnant >= STAGNANT_PAIR and campaign.reviews == 0:
-        return _change(judged, stagnant=0, reviews=1)
-    return _change(judged, stagnant=stagnant)
+    return change(campaign, profile=fact.profile, stage=stage, order=None)
 
 
 def _search_ended(campaign: Campaign, fact: SearchEnded) -> Campaign:
-    _of_open_order(campaign, fact, Phase.OPTIMIZE)
-    _need(all(played.verdict is not None for played in campaign.rounds), "a round has no verdict yet")
-    ended = _change(campaign, order=None, stopped=fact.why, rivals=campaign.rivals or fact.rivals)
+    of_open_order(campaign, fact, Phase.OPTIMIZE)
+    need(all(played.verdict is not None for played in campaign.rounds), "a round has no verdict yet")
+    need(campaign.stranded is None, searching.STRANDED.format(campaign.stranded))
+    ended = change(campaign, order=None, stopped=fact.why, rivals=campaign.rivals or fact.rivals)
     if pending_tries(campaign) and not budget_spent(campaign) and fact.why is not StopReason.GPU_TIME_SPENT:
         return ended
     if campaign.incumbent == 0:
@@ -196,8 +134,8 @@ def _search_ended(campaign: Campaign, fact: SearchEnded) -> Campaign:
     if not evidence_suffices(campaign):
         return _end(ended, Outcome.REVERTED, ReasonCode.EVIDENCE_INSUFFICIENT, fact.note)
     if asks_at(campaign, Checkpoint.WINNER):
-        return _change(ended, stage=Stage.AWAIT_WINNER)
-    return _change(ended, stage=Stage.FINALIZING, winner=campaign.incumbent)
+        return change(ended, stage=Stage.AWAIT_WINNER)
+    return change(ended, stage=Stage.FINALIZING, winner=campaign.incumbent)
 
 
 def asks_at(campaign: Campaign, checkpoint: Checkpoint) -> bool:
@@ -218,21 +156,21 @@ def evidence_suffices(campaign: Campaign) -> bool:
 
 
 def _finalized(campaign: Campaign, fact: Finalized) -> Campaign:
-    _of_open_order(campaign, fact, Phase.FINALIZE)
+    of_open_order(campaign, fact, Phase.FINALIZE)
     done = fact.finalization
-    _need(done.variant == campaign.winner, "another variant was finished")
-    ended = _change(campaign, finalization=done, order=None)
+    need(done.variant == campaign.winner, "another variant was finished")
+    ended = change(campaign, finalization=done, order=None)
     if not all(run.passed for run in done.tests) or not done.tests:
         return _end(ended, Outcome.REVERTED, ReasonCode.TESTS_FAILED)
     if not done.passed:
         return _end(ended, Outcome.REVERTED, ReasonCode.CHECKSTYLE_FAILED)
-    return _change(ended, stage=Stage.AWAIT_FINAL if asks_at(campaign, Checkpoint.FINAL) else Stage.PUSHING)
+    return change(ended, stage=Stage.AWAIT_FINAL if asks_at(campaign, Checkpoint.FINAL) else Stage.PUSHING)
 
 
 def _order_failed(campaign: Campaign, fact: OrderFailed) -> Campaign:
-    _need(campaign.order is not None and campaign.order.id == fact.order, f"order {fact.order} is not open")
+    need(campaign.order is not None and campaign.order.id == fact.order, f"order {fact.order} is not open")
     failed = campaign.order.phase if campaign.order else None
-    return _change(_end(campaign, Outcome.FAILED, fact.reason, fact.detail), failed=failed)
+    return change(_end(campaign, Outcome.FAILED, fact.reason, fact.detail), failed=failed)
 
 
 def checkpoint_key(campaign: Campaign) -> str:
@@ -242,39 +180,39 @@ def checkpoint_key(campaign: Campaign) -> str:
 
 def _answered(campaign: Campaign, fact: Answered) -> Campaign:
     answer = fact.answer
-    _need(CHECKPOINT_OF.get(campaign.stage) is answer.checkpoint, f"nobody is waiting at {answer.checkpoint}")
-    _need(campaign.ref_of(checkpoint_key(campaign)) is not None, "the question was not asked yet")
+    need(CHECKPOINT_OF.get(campaign.stage) is answer.checkpoint, f"nobody is waiting at {answer.checkpoint}")
+    need(campaign.ref_of(checkpoint_key(campaign)) is not None, "the question was not asked yet")
     known = (*campaign.answers, answer)
     if not answer.approved:
         closed = _end(campaign, Outcome.REJECTED, ReasonCode.REJECTED_BY_USER, answer.reason)
-        return _change(closed, answers=known)
+        return change(closed, answers=known)
     match answer.checkpoint:
         case Checkpoint.PROFILE:
-            return _change(campaign, answers=known, stage=Stage.OPTIMIZING)
+            return change(campaign, answers=known, stage=Stage.OPTIMIZING)
         case Checkpoint.WINNER:
             winner = campaign.incumbent if answer.variant is None else answer.variant
-            _need(winner in accepted(campaign), f"v{winner} was not accepted")
-            return _change(campaign, answers=known, stage=Stage.FINALIZING, winner=winner)
+            need(winner in accepted(campaign), f"v{winner} was not accepted")
+            return change(campaign, answers=known, stage=Stage.FINALIZING, winner=winner)
         case Checkpoint.FINAL:
-            _need(answer.variant in (None, campaign.winner), "only the finished winner can be approved here")
-            return _change(campaign, answers=known, stage=Stage.PUSHING)
+            need(answer.variant in (None, campaign.winner), "only the finished winner can be approved here")
+            return change(campaign, answers=known, stage=Stage.PUSHING)
 
 
 def _try_requested(campaign: Campaign, fact: TryRequested) -> Campaign:
     stages = (Stage.AWAIT_PROFILE, Stage.OPTIMIZING, Stage.AWAIT_WINNER)
-    _need(campaign.stage in stages, "the search is over")
-    _need(fact.commit not in {commit for commit, _ in campaign.tries}, "this commit was asked for before")
-    _need(not budget_spent(campaign), "the budget of variants is spent")
-    asked = _change(campaign, tries=(*campaign.tries, (fact.commit, fact.actor)))
-    return _change(asked, stage=Stage.OPTIMIZING) if campaign.stage is Stage.AWAIT_WINNER else asked
+    need(campaign.stage in stages, "the search is over")
+    need(fact.commit not in {commit for commit, _ in campaign.tries}, "this commit was asked for before")
+    need(not budget_spent(campaign), "the budget of variants is spent")
+    asked = change(campaign, tries=(*campaign.tries, (fact.commit, fact.actor)))
+    return change(asked, stage=Stage.OPTIMIZING) if campaign.stage is Stage.AWAIT_WINNER else asked
 
 
 def _retried(campaign: Campaign, fact: Retried) -> Campaign:
     """The end is taken back, and what was said about it: the order that failed is owed again."""
-    _need(campaign.stage is Stage.ENDED and campaign.outcome is Outcome.FAILED, "no job of it failed")
-    _need(campaign.failed is not None, "no job of it failed")
+    need(campaign.stage is Stage.ENDED and campaign.outcome is Outcome.FAILED, "no job of it failed")
+    need(campaign.failed is not None, "no job of it failed")
     said = (SayResult.key, ReactFinally.key, Close.key)
-    return _change(
+    return change(
         campaign,
         stage=next(stage for stage, phase in PHASE_OF.items() if phase is campaign.failed),
         retries=campaign.retries + 1,
@@ -289,17 +227,17 @@ def _retried(campaign: Campaign, fact: Retried) -> Campaign:
 
 
 def _cancelled(campaign: Campaign, fact: Cancelled) -> Campaign:
-    _need(campaign.stage not in (Stage.NEW, *OVER), "there is nothing to cancel")
-    _need(PushWinner.key not in campaign.requested, "the push has begun")
+    need(campaign.stage not in (Stage.NEW, *OVER), "there is nothing to cancel")
+    need(PushWinner.key not in campaign.requested, "the push has begun")
     ended = _end(campaign, Outcome.CANCELLED, ReasonCode.CANCELLED_BY_USER, fact.detail)
-    return _change(ended, cancelled_by=fact.actor)
+    return change(ended, cancelled_by=fact.actor)
 
 
 def _head_moved(campaign: Campaign, fact: HeadMoved) -> Campaign:
-    _need(campaign.stage not in (Stage.NEW, *OVER), "the campaign is over")
-    _need(campaign.pull is not None and campaign.pull.head_sha == fact.measured, "another head was pinned")
-    _need(fact.now != fact.measured, "the head did not move")
-    return _change(_end(campaign, Outcome.REVERTED, ReasonCode.REF_CHANGED, fact.now or ""), again=fact.again)
+    need(campaign.stage not in (Stage.NEW, *OVER), "the campaign is over")
+    need(campaign.pull is not None and campaign.pull.head_sha == fact.measured, "another head was pinned")
+    need(fact.now != fact.measured, "the head did not move")
+    return change(_end(campaign, Outcome.REVERTED, ReasonCode.REF_CHANGED, fact.now or ""), again=fact.again)
 
 
 REDONE = ("status/", "mark/", "lineage/", PushWinner.key)
@@ -308,13 +246,13 @@ REDONE = ("status/", "mark/", "lineage/", PushWinner.key)
 
 def _repinned(campaign: Campaign, fact: Repinned) -> Campaign:
     """What was found out still holds. The tests run again there, and only the last question is asked again."""
-    _need(campaign.stage not in (Stage.NEW, *OVER), "the campaign is over")
+    need(campaign.stage not in (Stage.NEW, *OVER), "the campaign is over")
     pull = campaign.pull
-    _need(pull is not None and pull.head_sha == fact.before, "another head was pinned")
-    _need(pull is not None and pull.number == fact.pull.number, "that is another pull request")
+    need(pull is not None and pull.head_sha == fact.before, "another head was pinned")
+    need(pull is not None and pull.number == fact.pull.number, "that is another pull request")
     if pull is not None and pull.head_sha == fact.pull.head_sha:  # a branch was renamed
-        return _change(campaign, pull=fact.pull)
-    again = _change(
+        return change(campaign, pull=fact.pull)
+    again = change(
         campaign,
         pull=fact.pull,
         requested=tuple(key for key in campaign.requested if not key.startswith(REDONE)),
@@ -322,43 +260,43 @@ def _repinned(campaign: Campaign, fact: Repinned) -> Campaign:
     )
     if campaign.stage not in (Stage.FINALIZING, Stage.AWAIT_FINAL, Stage.PUSHING):
         return again
-    return _change(again, stage=Stage.FINALIZING, finalization=None, order=None, late=None)
+    return change(again, stage=Stage.FINALIZING, finalization=None, order=None, late=None)
 
 
 def _stopped(campaign: Campaign, fact: Stopped) -> Campaign:
-    _need(campaign.stage not in (Stage.NEW, *OVER), "the campaign is over")
-    _need(PushWinner.key not in campaign.requested, "the push has begun")
-    return _change(_end(campaign, Outcome.REVERTED, fact.reason, fact.detail), again=fact.again)
+    need(campaign.stage not in (Stage.NEW, *OVER), "the campaign is over")
+    need(PushWinner.key not in campaign.requested, "the push has begun")
+    return change(_end(campaign, Outcome.REVERTED, fact.reason, fact.detail), again=fact.again)
 
 
 def _effect_requested(campaign: Campaign, fact: EffectRequested) -> Campaign:
-    _need(campaign.stage is not Stage.ENDED, "the campaign is over")
-    _need(fact.key not in campaign.requested, "this effect was announced before")
-    return _change(campaign, requested=(*campaign.requested, fact.key))
+    need(campaign.stage is not Stage.ENDED, "the campaign is over")
+    need(fact.key not in campaign.requested, "this effect was announced before")
+    return change(campaign, requested=(*campaign.requested, fact.key))
 
 
 def _effect_done(campaign: Campaign, fact: EffectDone) -> Campaign:
-    _need(campaign.stage is not Stage.ENDED, "the campaign is over")
-    _need(fact.key in campaign.requested, "this effect was never announced")
-    _need(campaign.ref_of(fact.key) is None, "this effect was done before")
-    return _change(campaign, done=(*campaign.done, (fact.key, fact.ref)))
+    need(campaign.stage is not Stage.ENDED, "the campaign is over")
+    need(fact.key in campaign.requested, "this effect was never announced")
+    need(campaign.ref_of(fact.key) is None, "this effect was done before")
+    return change(campaign, done=(*campaign.done, (fact.key, fact.ref)))
 
 
 def _pushed(campaign: Campaign, fact: Pushed) -> Campaign:
-    _need(campaign.stage is Stage.PUSHING, "no push was owed")
-    return _change(_end(campaign, Outcome.PUSHED, ReasonCode.PUSHED), pushed=fact.commit)
+    need(campaign.stage is Stage.PUSHING, "no push was owed")
+    return change(_end(campaign, Outcome.PUSHED, ReasonCode.PUSHED), pushed=fact.commit)
 
 
 def _push_refused(campaign: Campaign, fact: PushRefused) -> Campaign:
-    _need(campaign.stage is Stage.PUSHING, "no push was owed")
+    need(campaign.stage is Stage.PUSHING, "no push was owed")
     ended = _end(campaign, Outcome.REVERTED, fact.reason, fact.detail)
-    return _change(ended, again=fact.again, unproved=fact.unproved)
+    return change(ended, again=fact.again, unproved=fact.unproved)
 
 
 def _closed(campaign: Campaign, fact: CampaignClosed) -> Campaign:
-    _need(campaign.stage is Stage.CLOSING, "the campaign is not closing")
-    _need(campaign.outcome is fact.outcome, "it ends otherwise")
-    return _change(campaign, stage=Stage.ENDED)
+    need(campaign.stage is Stage.CLOSING, "the campaign is not closing")
+    need(campaign.outcome is fact.outcome, "it ends otherwise")
+    return change(campaign, stage=Stage.ENDED)
 
 
 TURNS: dict[type[Any], Callable[[Campaign, Any], Campaign]] = {
@@ -369,10 +307,11 @@ TURNS: dict[type[Any], Callable[[Campaign, Any], Campaign]] = {
     GpuTimeSpent: _gpu_time_spent,
     SegmentJoined: _segment_joined,
     Profiled: _profiled,
-    NumbersRaced: _raced,
-    RoundOpened: _round_opened,
-    VariantMeasured: _measured,
-    VariantJudged: _judged,
+    NumbersRaced: searching.raced,
+    MachineChanged: searching.machine_changed,
+    RoundOpened: searching.round_opened,
+    VariantMeasured: searching.measured,
+    VariantJudged: searching.judged,
     SearchEnded: _search_ended,
     Finalized: _finalized,
     OrderFailed: _order_failed,

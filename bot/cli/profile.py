@@ -51,7 +51,8 @@ def _of_journal(path: Path, kernel: str, root: Path) -> tuple[Campaign, Profile]
     if found.profile.site.kernel != kernel:
         name = found.profile.site.kernel
         raise UserError(f"{path} is of {name}, not of {kernel}", hint=f"kernelwright profile {name} --journal {path}")
-    return found, found.profile
+    assert found.as_profiled is not None
+    return found, found.as_profiled
 
 
 def _write(campaign: Campaign, profile: Profile, folder: Path) -> None:

@@ -17,7 +17,7 @@ from bot.errors import CorruptRecord, OperatorError, UserError
 from bot.ledger import journal, slim
 from bot.ledger.layout import JOURNAL
 from bot.model.campaign import Campaign
-from bot.model.facts import Fact, Profiled, RoundOpened, VariantMeasured
+from bot.model.facts import Fact, MachineChanged, Profiled, RoundOpened, VariantMeasured
 from bot.model.ids import VariantNumber
 from bot.model.reasons import ReasonCode
 from bot.model.variant import SourceFile, sources_digest
@@ -60,10 +60,13 @@ def _slim(path: Path, campaign: Campaign, folder: Path) -> None:
 def _check(fact: Fact, before: tuple[Fact, ...]) -> None:
     """The text that was written down is the one that was measured. A campaign goes on without a measurement of another
     text, and its winner would be another one: here that is damage."""
-    if not isinstance(fact, VariantMeasured | Profiled):
+    if not isinstance(fact, VariantMeasured | MachineChanged | Profiled):
         return
     if isinstance(fact, Profiled):
         number, said, found = 0, fact.profile.baseline.source, sources_digest(fact.profile.sources)
+    elif isinstance(fact, MachineChanged):
+        profiles = [one.profile for one in before if isinstance(one, Profiled)]
+        number, said, found = 0, fact.baseline.source, sources_digest(profiles[0].sources) if profiles else ""
     else:
         opened = [one.variant for one in before if isinstance(one, RoundOpened) and one.variant.number == fact.number]
         if not opened:

@@ -11,18 +11,15 @@ from bot.model.measurement import Measurement, Runner
 from bot.model.verdict import Finding
 
 NAME = "complete"
-MACHINE = ("evidence", "arch", "gpu_name", "gpu_uuid", "driver", "torch", "triton")
-"""What two runners must have in common before their numbers may meet in one ratio."""
 MOST_BYTES = 2**44
 """16 TiB, a hundred times the largest GPU memory there is."""
 
 
 def _machines(before: Runner, after: Runner) -> Iterator[Finding]:
-    for name in MACHINE:
+    for name in before.differs_in(after):
         was, now = getattr(before, name), getattr(after, name)
-        if was != now:
-            message = f"v0 and the variant were measured on different machines ({name}: {was!r} and {now!r})"
-            yield reject(NAME, f"{message}; such numbers never meet")
+        message = f"v0 and the variant were measured on different machines ({name}: {was!r} and {now!r})"
+        yield reject(NAME, f"{message}; such numbers never meet")
 
 
 def _cases(verb: str, was: list[str], now: list[str]) -> Iterator[Finding]:

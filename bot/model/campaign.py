@@ -114,10 +114,28 @@ class Round(Word):
     variant: Variant
     measurement: Measurement | None = None
     verdict: Verdict | None = None
+    held_against: VariantNumber | None = None
+    """The incumbent of that moment; None before there is a verdict."""
+    is_again: bool = False
+    """Whether it was measured once more, because v0 was, on another machine. The verdict is of there, against v0."""
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether all that is missing is the verdict."""
+        return self.measurement is not None and self.verdict is None
 
     @property
     def is_accepted(self) -> bool:
         return self.verdict is not None and self.verdict.decision.is_accepted
+
+
+class LeftMachine(Word):
+    """A machine that a campaign went on without: v0 and the incumbent were measured again on the next one."""
+
+    baseline: Measurement
+    """v0 there."""
+    until: VariantNumber
+    """Variants above this one were not measured there."""
 
 
 class StopReason(StrEnum):
@@ -206,6 +224,10 @@ class Campaign(Word):
     """GPU seconds of each order."""
     joined: tuple[tuple[OrderId, Digest], ...] = ()
     profile: Profile | None = None
+    left: tuple[LeftMachine, ...] = ()
+    """Machines on which v0 was measured before it was measured where `profile` says now; the first was profiled on."""
+    replaced_seconds: float = 0.0
+    """GPU seconds of measurements that others took the place of."""
     rounds: tuple[Round, ...] = ()
     races: tuple[Race, ...] = ()
     """Of launch numbers, at most one of each incumbent."""
@@ -250,6 +272,21 @@ class Campaign(Word):
     @property
     def incumbent(self) -> VariantNumber:
         return self.lineage[-1]
+
+    @property
+    def as_profiled(self) -> Profile | None:
+        """With v0 as it was on the machine that the diagnosis is of."""
+        if self.profile is None or not self.left:
+            return self.profile
+        return self.profile.model_copy(update={"baseline": self.left[0].baseline})
+
+    @property
+    def stranded(self) -> VariantNumber | None:
+        """The incumbent, where v0 was measured on another machine since: none of its numbers holds there yet."""
+        played = self.round_of(self.incumbent)
+        if played is None or played.measurement is None or self.profile is None:
+            return None
+        return self.incumbent if played.measurement.runner.differs_in(self.profile.baseline.runner) else None
 
     def round_of(self, number: VariantNumber) -> Round | None:
         return next((r for r in self.rounds if r.variant.number == number), None)

@@ -88,6 +88,14 @@ class NumbersRaced(Word):
     race: Race
 
 
+class MachineChanged(Word):
+    """The search goes on elsewhere than v0 was measured, so v0 was measured again there."""
+
+    kind: Literal["machine_changed"] = "machine_changed"
+    order: OrderId
+    baseline: Measurement
+
+
 class RoundOpened(Word):
     """The hypothesis and the source, written before it was tried."""
 
@@ -97,6 +105,8 @@ class RoundOpened(Word):
 
 
 class VariantMeasured(Word):
+    """Also of the incumbent once more, after v0 was measured again on another machine."""
+
     kind: Literal["variant_measured"] = "variant_measured"
     order: OrderId
     number: VariantNumber
@@ -229,6 +239,7 @@ Fact: TypeAlias = Annotated[
     | SegmentJoined
     | Profiled
     | NumbersRaced
+    | MachineChanged
     | RoundOpened
     | VariantMeasured
     | VariantJudged
@@ -254,6 +265,7 @@ MEASURING_FACTS = (
     OrderTaken,
     Profiled,
     NumbersRaced,
+    MachineChanged,
     RoundOpened,
     VariantMeasured,
     VariantJudged,

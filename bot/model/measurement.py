@@ -224,6 +224,11 @@ class UnderCompile(Word):
         return ", ".join(part for part in (words, self.detail) if part)
 
 
+MACHINE = ("evidence", "arch", "gpu_name", "gpu_uuid", "driver", "torch", "triton")
+"""What two runners must have in common before their numbers may meet in one ratio."""
+LEAST_OF_SAME_MEMORY = 0.95
+
+
 class Runner(Word):
     """The machine a measurement was made on; numbers of two runners never meet in one ratio."""
 
@@ -242,6 +247,17 @@ class Runner(Word):
     """Which isolation held the variant's code: bubblewrap, or a weaker one by name."""
     learned: tuple[Learned, ...] = ()
     """What a local knowledge base adds of this GPU. Never taken from a job."""
+
+    def differs_in(self, other: Runner) -> tuple[str, ...]:
+        """What makes the other one another machine; empty where numbers of the two may meet."""
+        return tuple(name for name in MACHINE if getattr(self, name) != getattr(other, name))
+
+    def is_kind_of(self, other: Runner) -> bool:
+        """Whether what is known of the one's GPU holds for the other's. Earlier journals do not tell its memory, and
+        drivers tell a few MiB more or less of the same."""
+        least, most = sorted((self.gpu_memory_mib, other.gpu_memory_mib))
+        one, two = ((runner.evidence, runner.arch, runner.gpu_name) for runner in (self, other))
+        return one == two and (not least or least >= LEAST_OF_SAME_MEMORY * most)
 
 
 class Measurement(Word):

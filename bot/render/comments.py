@@ -22,6 +22,7 @@ from bot.render import (
     folded,
     gains,
     labels,
+    machines,
     numbers,
     plots,
     profile_page,
@@ -104,7 +105,7 @@ def _values(campaign: Campaign, links: Links) -> dict[str, Any]:
         "site": campaign.profile.site if campaign.profile else None,
         "origin": _origin(links),
         "links": links,
-        "machine": folded.machine(view.runner(campaign)),
+        "machine": folded.machine(view.runner(campaign), machines.sentence(campaign)),
         "fold": tables.fold,
     }
 

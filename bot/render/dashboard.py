@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from bot.model.campaign import Campaign, Outcome, Stage
 from bot.model.ids import CommitSha
 from bot.model.sweep import Cell, own_branch
-from bot.render import bars, budget, commit, escape, folded, gains, labels, numbers, steps, tables, view
+from bot.render import bars, budget, commit, escape, folded, gains, labels, machines, numbers, steps, tables, view
 from bot.render.budget import Detail
 from bot.render.environment import render
 from bot.render.escape import Trusted
@@ -184,7 +184,7 @@ def pull_body(campaign: Campaign, links: Links = NO_LINKS, *, lost: str = "", ch
             ),
             cases=tables.fold(f"Every case of v{number}", folded.cases(campaign, number, detail.cases)),
             passports=tables.fold("Does it compile elsewhere?", folded.passports(campaign, shown)),
-            machine=tables.fold("Machine", folded.machine(view.runner(campaign))),
+            machine=tables.fold("Machine", folded.machine(view.runner(campaign), machines.sentence(campaign))),
             record=link("record", links.ledger),
             campaign=escape.code(campaign.id),
         )
@@ -224,7 +224,7 @@ def regression(
         more=numbers.many(len(listed) - len(shown), "more commit") if len(listed) > len(shown) else "",
         software=software,
         how=ESTIMATED if view.is_static(campaign) else TIMED,
-        machine=folded.machine(view.runner(campaign)),
+        machine=folded.machine(view.runner(campaign), machines.sentence(campaign)),
         record=link("record", links.ledger),
         campaign=escape.code(campaign.id),
     )

@@ -194,8 +194,8 @@ def commands(runs: Sequence[tuple[str, CommandRun]]) -> Trusted:
     return grid(["Check", "Result", "Last line", "Took", "Command"], rows) if rows else Trusted("")
 
 
-def machine(runner: Runner | None) -> Trusted:
-    """What the numbers depend on."""
+def machine(runner: Runner | None, moved: str = "") -> Trusted:
+    """What the numbers depend on. `moved`: where a search that went on elsewhere began."""
     if runner is None:
         return Trusted("")
     known = {
@@ -207,5 +207,6 @@ def machine(runner: Runner | None) -> Trusted:
         "torch": runner.torch,
         "triton": runner.triton,
         "Sandbox": runner.sandbox,
+        "Machines": moved,
     }
     return grid(["What", "Value"], [[what, value] for what, value in known.items() if value])

@@ -10,7 +10,7 @@ from bot.model.grouping import Group, primary_groups
 from bot.model.ids import VariantNumber, variant_name
 from bot.model.measurement import Evidence
 from bot.model.verdict import Score
-from bot.render import labels, numbers, view
+from bot.render import labels, machines, numbers, view
 from bot.render.escape import Trusted, code, text
 
 WEIGHED = {Goal.SPEED: "speed", Goal.MEMORY: "memory", Goal.BALANCED: "speed and memory"}
@@ -94,6 +94,9 @@ def explained(campaign: Campaign, number: VariantNumber) -> str:
 
 def best_before(campaign: Campaign, number: VariantNumber) -> VariantNumber:
     """The incumbent that this round was held against."""
+    played = campaign.round_of(number)
+    if played is not None and played.held_against is not None:
+        return played.held_against
     return max((n for n in campaign.lineage if n < number), default=0)
 
 
@@ -124,8 +127,9 @@ def step(campaign: Campaign, played: Round) -> str:
         gained = numbers.small_gain(verdict.gain_over_best)
         return _labelled(f"over {variant_name(best)}: speed {gained}", score) if best else ""
     scored = f"{score_name(campaign)} {numbers.small_gain(verdict.gain_over_best)}"
-    speed = f"speed {numbers.small_gain(_quotient(score, view.score_of(campaign, best)))}"
-    said = f"over {variant_name(best)}: {speed}, {scored}" if best else f"{scored} over v0"
+    before = view.score_of(campaign, best) if machines.is_one(campaign, played.variant.number, best) else None
+    speed = f"speed {numbers.small_gain(_quotient(score, before))}, " if before else ""
+    said = f"over {variant_name(best)}: {speed}{scored}" if best else f"{scored} over v0"
     return _labelled(said, score)
 
 
@@ -156,6 +160,8 @@ class Step:
     share: float | None
     """Speed-up over the variant it was built on."""
     parent: VariantNumber
+    is_apart: bool = False
+    """Whether that one was measured on another machine, so that no share of the two can be told."""
 
 
 def steps(campaign: Campaign, number: VariantNumber) -> list[Step]:
@@ -167,15 +173,18 @@ def steps(campaign: Campaign, number: VariantNumber) -> list[Step]:
             break
         parent = played.variant.parent
         now, before = view.score_of(campaign, number), view.score_of(campaign, parent)
-        known = now is not None and (before is not None or parent == 0)
+        apart = not machines.is_one(campaign, number, parent)
+        known = now is not None and (before is not None or parent == 0) and not apart
         share = _quotient(now, before) + 1 if now is not None and known else None
-        found.append(Step(number, played.variant.hypothesis.title.rstrip(". "), share, parent))
+        found.append(Step(number, played.variant.hypothesis.title.rstrip(". "), share, parent, apart))
         number = parent
     return found[::-1]
 
 
 def share_of(one: Step) -> str:
     """`1.49x over v0`."""
+    if one.is_apart:
+        return f"on another machine than {variant_name(one.parent)}"
     return f"{numbers.ratio(one.share)} over {variant_name(one.parent)}" if one.share is not None else "not scored"
 
 

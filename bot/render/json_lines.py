@@ -14,6 +14,7 @@ from bot.model.facts import (
     Answered,
     Fact,
     Finalized,
+    MachineChanged,
     NumbersRaced,
     OrderFailed,
     Profiled,
@@ -65,6 +66,15 @@ def _told(fact: Fact) -> tuple[str, dict[str, Any]] | None:
                 "left": sum(bool(racer.left) for racer in race.others),
                 "seconds": _figure(race.seconds),
                 "note": race.note or None,
+            }
+        case MachineChanged(baseline=found):
+            passed, total = view.right(found)
+            return "machine_changed", {
+                "gpu": found.runner.gpu_name or None,
+                "gpu_uuid": found.runner.gpu_uuid or None,
+                "checks_passed": passed,
+                "checks": total,
+                "seconds": _figure(found.seconds),
             }
         case RoundOpened(variant=variant):
             return "round_opened", {

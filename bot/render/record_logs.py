@@ -15,6 +15,7 @@ from bot.model.facts import (
     Finalized,
     HeadMoved,
     JournalLine,
+    MachineChanged,
     NumbersRaced,
     OrderFailed,
     Profiled,
@@ -25,9 +26,10 @@ from bot.model.facts import (
     SearchEnded,
     TryRequested,
     VariantJudged,
+    VariantMeasured,
 )
 from bot.model.verdict import Decision
-from bot.render import labels, numbers, races, times
+from bot.render import labels, machines, numbers, races, times
 from bot.render.environment import environment, tidy
 from bot.render.escape import text
 from bot.render.tables import grid
@@ -54,12 +56,21 @@ class So:
     kernel: str = ""
     profile: Profile | None = None
     rounds: tuple[Round, ...] = ()
-    best: int = 0
+    lineage: tuple[int, ...] = (0,)
     over: bool = False
     asked: CampaignRequested | None = field(default=None)
 
+    @property
+    def best(self) -> int:
+        return self.lineage[-1]
+
     def round_of(self, number: int) -> Round | None:
         return next((played for played in self.rounds if played.variant.number == number), None)
+
+
+def _with(so: So, number: int, **fields: Any) -> So:
+    changed = (one.model_copy(update=fields) if one.variant.number == number else one for one in so.rounds)
+    return replace(so, rounds=tuple(changed))
 
 
 def _after(so: So, fact: Any) -> So:
@@ -70,10 +81,14 @@ def _after(so: So, fact: Any) -> So:
             return replace(so, profile=fact.profile)
         case RoundOpened():
             return replace(so, rounds=(*so.rounds, Round(variant=fact.variant)))
+        case MachineChanged() if so.profile is not None:
+            return replace(so, profile=so.profile.model_copy(update={"baseline": fact.baseline}))
+        case VariantMeasured():
+            left = tuple(one for one in so.lineage if one != fact.number)
+            return replace(_with(so, fact.number, measurement=fact.measurement, verdict=None), lineage=left)
         case VariantJudged():
-            judged = so.rounds[-1].model_copy(update={"verdict": fact.verdict})
-            best = fact.number if fact.verdict.decision.is_accepted else so.best
-            return replace(so, rounds=(*so.rounds[:-1], judged), best=best)
+            won = (fact.number,) if fact.verdict.decision.is_accepted else ()
+            return replace(_with(so, fact.number, verdict=fact.verdict), lineage=(*so.lineage, *won))
         case CampaignClosed():
             return replace(so, over=True)
         case Retried():
@@ -82,19 +97,36 @@ def _after(so: So, fact: Any) -> So:
             return so
 
 
+def _moves(so: So, fact: MachineChanged) -> bool:
+    return so.profile is not None and bool(fact.baseline.runner.differs_in(so.profile.baseline.runner))
+
+
+def _measures(so: So, fact: VariantMeasured) -> bool:
+    """For the first time, or the best once more where v0 is of another machine."""
+    played = so.round_of(fact.number)
+    if played is None or so.profile is None or played.measurement is None:
+        return played is not None and played.verdict is None
+    stranded = played.measurement.runner.differs_in(so.profile.baseline.runner)
+    return fact.number == so.best and played.verdict is not None and bool(stranded)
+
+
 def _heard(so: So, fact: Any) -> bool:
     """Whether the fact fits; a late or doubled one is in the journal but tells nothing."""
-    last = so.rounds[-1] if so.rounds else None
     match fact:
         case CampaignRequested():
             return so.asked is None
         case Profiled():
             return so.asked is not None and so.profile is None
         case RoundOpened():
-            open_round = last is not None and last.verdict is None
+            open_round = any(played.verdict is None for played in so.rounds)
             return so.profile is not None and not open_round and fact.variant.number == len(so.rounds) + 1
+        case MachineChanged():
+            return _moves(so, fact)
+        case VariantMeasured():
+            return _measures(so, fact)
         case VariantJudged():
-            return last is not None and last.verdict is None and last.variant.number == fact.number
+            played = so.round_of(fact.number)
+            return played is not None and played.verdict is None
         case _:
             return so.asked is not None
 
@@ -125,7 +157,8 @@ def _told(so: So, line: JournalLine) -> dict[str, Any]:
         "termination": _termination(fact.why) if isinstance(fact, SearchEnded) else [],
         "raced": races.sentence(fact.race) if isinstance(fact, NumbersRaced) else "",
         "race_table": races.table(fact.race) if isinstance(fact, NumbersRaced) and fact.race.racers else "",
-        "baseline": _baseline_table(so.profile) if isinstance(fact, Profiled) and so.profile else "",
+        "moved": machines.told(fact.baseline) if isinstance(fact, MachineChanged) else "",
+        "baseline": _baseline_table(so.profile) if isinstance(fact, Profiled | MachineChanged) and so.profile else "",
     }
 
 
@@ -143,6 +176,7 @@ PIECES: dict[type[Any], str] = {
     CampaignRequested: "requested",
     Profiled: "profiled",
     NumbersRaced: "raced",
+    MachineChanged: "machine_changed",
     RoundOpened: "opened",
     VariantJudged: "judged",
     SearchEnded: "search_ended",
@@ -198,7 +232,7 @@ def _trend_head(so: So, profile: Profile) -> str:
 def _trend_row(profile: Profile, played: Round) -> str:
     assert played.verdict is not None
     us = times.variant_us(played)
-    base = times.step(profile.suite.cases, times.baseline_us(profile) or _befores(played))
+    base = times.step(profile.suite.cases, times.baseline_us(profile) or times.befores(played))
     now = times.step(profile.suite.cases, us)
     title = f"v{played.variant.number}: {played.variant.hypothesis.title}"
     return _row(
@@ -213,9 +247,9 @@ def _trend_row(profile: Profile, played: Round) -> str:
     )
 
 
-def _befores(played: Round) -> dict[str, float]:
-    score = played.verdict.score if played.verdict else None
-    return {case.case: case.before_us for case in score.cases} if score else {}
+def _moved_row(profile: Profile, fact: MachineChanged) -> str:
+    cells = _trend_cells(profile, times.baseline_us(profile))
+    return _row(["round-1", "BASELINE", "v0, on another machine", *cells, "—", text(machines.told(fact.baseline), 160)])
 
 
 def _trend_piece(so: So, line: JournalLine) -> str:
@@ -224,7 +258,10 @@ def _trend_piece(so: So, line: JournalLine) -> str:
     if isinstance(line.fact, Profiled):
         return _trend_head(so, so.profile)
     if isinstance(line.fact, VariantJudged):
-        return _trend_row(so.profile, so.rounds[-1])
+        played = so.round_of(line.fact.number)
+        return _trend_row(so.profile, played) if played is not None else ""
+    if isinstance(line.fact, MachineChanged):
+        return _moved_row(so.profile, line.fact)
     return ""
 
 

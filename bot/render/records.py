@@ -17,6 +17,7 @@ from bot.render import (
     folded,
     gains,
     labels,
+    machines,
     numbers,
     profile_page,
     rival_rows,
@@ -107,9 +108,8 @@ def _failure(played: Round) -> str:
 def _round_values(campaign: Campaign, profile: Profile, played: Round, at: dict[str, str]) -> dict[str, Any]:
     number, verdict = played.variant.number, played.verdict
     mark = times.mark(profile.baseline.runner.evidence)
-    before = times.baseline_us(profile)
     score = verdict.score if verdict else None
-    before = before or ({case.case: case.before_us for case in score.cases} if score else {})
+    memory = _memory(profile.baseline) if times.is_here(profile, played) else {}
     parent = view.sources_of(campaign, played.variant.parent)
     diff = view.diff(parent, played.variant.files)
     return {
@@ -120,11 +120,13 @@ def _round_values(campaign: Campaign, profile: Profile, played: Round, at: dict[
         "judged": at.get(f"judged v{number}", "unknown"),
         "diff": escape.fence(diff, "diff", limit=DIFF_LIMIT, lines=EVERY) if diff else "no difference",
         "speed": _deltas(
-            profile, (f"v0{mark}", f"v{number}{mark}"), before, times.variant_us(played), numbers.duration
+            profile,
+            (f"v0{mark}", f"v{number}{mark}"),
+            times.v0_us(profile, played),
+            times.variant_us(played),
+            numbers.duration,
         ),
-        "memory": _deltas(
-            profile, ("v0", f"v{number}"), _memory(profile.baseline), _memory(played.measurement), _bytes
-        ),
+        "memory": _deltas(profile, ("v0", f"v{number}"), memory, _memory(played.measurement), _bytes),
         "failure": _failure(played),
         "correct": tables.correct(played.measurement),
         "findings": folded.findings(campaign, (number,), EVERY),
@@ -167,6 +169,7 @@ def _shared(campaign: Campaign, profile: Profile, at: dict[str, str], rivals: Ri
         "profile": profile,
         "site": profile.site,
         "runner": profile.baseline.runner,
+        "moved": escape.text(machines.sentence(campaign)),
         "static": view.is_static(campaign),
         "mark": times.mark(profile.baseline.runner.evidence).strip(),
         "number": number,
@@ -184,7 +187,7 @@ def _shared(campaign: Campaign, profile: Profile, at: dict[str, str], rivals: Ri
         "resources": folded.resources(campaign, every),
         "passports": folded.passports(campaign, every),
         "cases": folded.cases(campaign, number, EVERY),
-        "machine": folded.machine(profile.baseline.runner),
+        "machine": folded.machine(profile.baseline.runner, machines.sentence(campaign)),
         "launches": _launches(profile),
         "checks": folded.commands(checks),
         "applied": "Yes" if campaign.pushed else "No",
@@ -196,6 +199,16 @@ def _shared(campaign: Campaign, profile: Profile, at: dict[str, str], rivals: Ri
         "budget": view.budget(campaign),
         "correct": tables.correct(view.measurement_of(campaign, number)),
     } | _rivals(profile, rivals)
+
+
+def _profiled(campaign: Campaign, shared: dict[str, Any], rivals: Rivalry | None) -> dict[str, Any]:
+    """The page of the diagnosis, on the machine that it is of."""
+    profile = campaign.as_profiled
+    assert profile is not None
+    if campaign.left:
+        then = campaign.model_copy(update={"profile": profile})
+        shared = _shared(then, profile, shared["at"], rivals) | {"moved": shared["moved"]}
+    return shared | profile_page.of_record(campaign, profile)
 
 
 def _launches(profile: Profile) -> Trusted:
@@ -219,7 +232,8 @@ def _of_round(campaign: Campaign, profile: Profile, played: Round, shared: dict[
     made[f"rounds/round-{number + 1}/summary.md"] = render("records/summary.md.j2", **values)
     made[f"memory/v{number}.json"] = memory(campaign, profile, number, shared["at"].get(f"judged v{number}", ""))
     if played.measurement is not None:
-        us, v0 = times.variant_us(played), times.baseline_us(profile)
+        us = times.variant_us(played)
+        v0 = times.baseline_us(profile) if times.is_here(profile, played) else times.befores(played)
         made[f"benchmarks/v{number}_results.csv"] = results_csv(profile, number, played.measurement, us, v0)
     return made | _snapshot(number, played.variant.files)
 
@@ -247,9 +261,9 @@ def records(campaign: Campaign, lines: tuple[JournalLine, ...], rivals: Rivalry 
         shared = _shared(campaign, profile, _when(lines), rivals)
         made["manifest.yaml"] = manifest(campaign, profile, shared["at"].get("created", ""))
         made["logs/performance_trend.md"] = performance_trend(lines)
-        for page in ("README", "profile", "comparison", "report"):
-            more = profile_page.of_record(campaign, profile) if page == "profile" else {}
-            made[f"{page}.md"] = render(f"records/{page}.md.j2", **shared, **more)
+        for page in ("README", "comparison", "report"):
+            made[f"{page}.md"] = render(f"records/{page}.md.j2", **shared)
+        made["profile.md"] = render("records/profile.md.j2", **_profiled(campaign, shared, rivals))
         made |= _of_baseline(campaign, profile, shared)
         if rivals is not None:
             made["benchmarks/rivals.csv"] = rivals_csv(profile, rivals)

@@ -23,7 +23,7 @@ from bot.model.facts import JournalLine
 from bot.model.ids import VariantNumber
 from bot.model.rivals import Rivalry
 from bot.model.verdict import Decision
-from bot.render import bars, labels, numbers, plots, report_rows, rival_rows, steps, view
+from bot.render import bars, labels, machines, numbers, plots, report_rows, rival_rows, steps, view
 from bot.render.environment import templates_dir
 from bot.render.escape import plain, visible, visible_lines
 from bot.render.report_rows import Table
@@ -144,7 +144,8 @@ def evidence(campaign: Campaign) -> str:
     if view.is_static(campaign):
         where = labels.arch(runner.arch)
         return f"Every time and speed-up here is estimated: compiled for {where} and modelled. No GPU timed anything."
-    return f"Measured on {plain(runner.gpu_name or 'a GPU without a name', 80)}."
+    moved = machines.sentence(campaign)
+    return f"Measured on {plain(runner.gpu_name or 'a GPU without a name', 80)}.{f' {moved}.' if moved else ''}"
 
 
 def reproduce(campaign: Campaign) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from bot.model.campaign import Campaign, CommandRun, Finalization, Round
 from bot.model.facts import JournalLine
 from bot.model.measurement import Measurement, Resources
 from bot.model.rivals import Rivalry
-from bot.render import gains, labels, numbers, rival_rows, tables, times, view
+from bot.render import gains, labels, machines, numbers, rival_rows, tables, times, view
 from bot.render.escape import plain
 from bot.render.terminal import told
 
@@ -211,6 +211,7 @@ def machine(campaign: Campaign) -> Table | None:
         ("torch", runner.torch),
         ("triton", runner.triton),
         ("Sandbox", runner.sandbox),
+        ("Machines", machines.sentence(campaign)),
         ("Evidence", str(runner.evidence)),
         ("Policy asks for", campaign.policy.evidence if command else ""),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bot.model.campaign import Campaign, Checkpoint, Outcome, Round
 from bot.model.ids import VariantNumber, variant_name
 from bot.model.verdict import Decision
-from bot.render import gains, labels, numbers, races, steps, view
+from bot.render import gains, labels, machines, numbers, races, steps, view
 from bot.render.escape import Trusted, code, text
 
 REASON_LIMIT = 240
@@ -89,6 +89,12 @@ def _race(campaign: Campaign, of: VariantNumber) -> list[str]:
     return [sentence(f"**A race**: {text(races.sentence(race), REASON_LIMIT)}")] if race is not None else []
 
 
+def _moved(campaign: Campaign, after: VariantNumber) -> list[str]:
+    """Where the search went on on another machine: once, after the last variant of the first."""
+    is_first = bool(campaign.left) and campaign.left[0].until == after
+    return [sentence(f"**Another machine**: {text(machines.sentence(campaign), REASON_LIMIT)}")] if is_first else []
+
+
 def _asked(campaign: Campaign) -> str:
     who = text(campaign.requester.login) if campaign.requester else "Somebody"
     command = campaign.command
@@ -149,9 +155,10 @@ def _end(campaign: Campaign) -> str:
 
 def _rounds(campaign: Campaign, most: int) -> list[str]:
     """The rounds, the middle of a long search left to the record."""
-    told = _race(campaign, 0)
+    told = [*_race(campaign, 0), *_moved(campaign, 0)]
     for played in campaign.rounds:
-        told += [_round(campaign, played), *_race(campaign, played.variant.number)]
+        number = played.variant.number
+        told += [_round(campaign, played), *_race(campaign, number), *_moved(campaign, number)]
     if len(told) <= most:
         return told
     first, last = most - most // 2, most // 2

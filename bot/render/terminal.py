@@ -7,12 +7,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bot.model.campaign import Campaign, Outcome, Round, Stage
-from bot.model.facts import JournalLine, NumbersRaced, OrderFailed, RoundOpened, SearchEnded, VariantJudged
+from bot.model.facts import (
+    JournalLine,
+    MachineChanged,
+    NumbersRaced,
+    OrderFailed,
+    RoundOpened,
+    SearchEnded,
+    VariantJudged,
+)
 from bot.model.ids import VariantNumber, variant_name
 from bot.model.measurement import Evidence
 from bot.model.rivals import Rivalry
 from bot.model.verdict import Decision
-from bot.render import labels, numbers, races, rival_rows, view
+from bot.render import labels, machines, numbers, races, rival_rows, view
 from bot.render.escape import plain, visible_lines
 
 WIDTH = 100
@@ -179,10 +187,14 @@ def doing(campaign: Campaign) -> str:
     last = campaign.rounds[-1] if campaign.rounds else None
     if campaign.stage is not Stage.OPTIMIZING:
         return DOING[campaign.stage]
+    if any(played.is_awaited for played in campaign.rounds):
+        return "judging it"
+    if campaign.stranded is not None:
+        return f"measuring {variant_name(campaign.stranded)} again, as this is another machine"
     if last is None or last.verdict is not None:
         to_race = view.evidence(campaign) is Evidence.MEASURED and campaign.race_of(campaign.incumbent) is None
         return f"looking for the next idea{' or racing launch numbers' if to_race else ''}"
-    return "judging it" if last.measurement else "compiling, checking and comparing it"
+    return "compiling, checking and comparing it"
 
 
 def machine(meter: Meter) -> str:
@@ -292,6 +304,8 @@ def told(line: JournalLine) -> str:
     match line.fact:
         case NumbersRaced(race=race):
             return plain(races.sentence(race))
+        case MachineChanged(baseline=baseline):
+            return machines.told(baseline)
         case RoundOpened(variant=variant):
             return (
                 f"{variant_name(variant.number)} from {variant_name(variant.parent)}: {plain(variant.hypothesis.title)}"

@@ -28,6 +28,23 @@ def variant_us(played: Round) -> dict[str, float]:
     return {case.case: case.after_us for case in score.cases} if score else {}
 
 
+def befores(played: Round) -> dict[str, float]:
+    """v0 as the verdict has it."""
+    score = played.verdict.score if played.verdict else None
+    return {case.case: case.before_us for case in score.cases} if score else {}
+
+
+def is_here(profile: Profile, played: Round) -> bool:
+    """Whether it was measured where the profile's v0 was; a search may have gone on elsewhere since."""
+    found = played.measurement
+    return found is None or not found.runner.differs_in(profile.baseline.runner)
+
+
+def v0_us(profile: Profile, played: Round) -> dict[str, float]:
+    """v0 on the machine that this was measured on."""
+    return (baseline_us(profile) if is_here(profile, played) else {}) or befores(played)
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One variant in a row: mean and worst of each pass, and of the whole step where a case runs it whole."""

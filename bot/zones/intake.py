@@ -24,6 +24,7 @@ from bot.model.facts import (
     Fact,
     Finalized,
     JournalLine,
+    MachineChanged,
     NumbersRaced,
     Profiled,
     RoundOpened,
@@ -40,7 +41,7 @@ from bot.model.variant import SourceFile, Variant, sources_digest
 from bot.targets.contract import CONFIG, TRUSTED, read_config
 from bot.targets.judges import judging
 from bot.targets.liger import open_target
-from bot.zones.judging import verdict_of
+from bot.zones.judging import no_yardstick_for, verdict_of
 from bot.zones.oracle import changed_files
 
 SEGMENT = "segment.jsonl"
@@ -195,6 +196,17 @@ def _check_times(measurement: Measurement, suite: Suite) -> None:
         raise CorruptRecord("the estimated times do not follow from the raw facts")
 
 
+def _check_machine(baseline: Measurement, campaign: Campaign) -> None:
+    """v0 once more, elsewhere: the same source, and all that it was asked before."""
+    profile = campaign.profile
+    assert profile is not None
+    if baseline.source != sources_digest(profile.sources):
+        raise CorruptRecord("the baseline was measured on another source")
+    if why := no_yardstick_for(profile, baseline):
+        raise CorruptRecord(f"v0 is no yardstick on another machine: {why}")
+    _check_times(baseline, profile.suite)
+
+
 def _check_race(race: Race, campaign: Campaign) -> None:
     """A race decides nothing, but people read of it: it may speak of this kernel's launches and scored cases alone."""
     assert campaign.profile is not None
@@ -239,6 +251,8 @@ def _check(fact: Fact, campaign: Campaign, repo: Repo) -> None:
             _check_profile(fact.profile, campaign, repo)
             _check_times(fact.profile.baseline, fact.profile.suite)
             _check_hardware(fact.profile)
+        case MachineChanged():
+            _check_machine(fact.baseline, campaign)
         case VariantMeasured() if campaign.profile is not None:
             _check_times(fact.measurement, campaign.profile.suite)
         case NumbersRaced():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bot.campaign.lineage import TRY_TECHNIQUE, score_of, sources_of
 from bot.guardrails import judge, looked_at_again, prescreen
+from bot.guardrails.correctness import no_yardstick
 from bot.guardrails.hearing import Hearing
-from bot.model.campaign import Campaign, Origin
+from bot.model.campaign import Campaign, Origin, Profile
 from bot.model.ids import VariantNumber, variant_name
 from bot.model.measurement import Measurement
 from bot.model.variant import sources_digest
@@ -39,13 +40,25 @@ def verdict_of(campaign: Campaign, number: VariantNumber) -> Verdict:
     return looked_at_again(hearing) if is_second_look(campaign, number) else judge(hearing)
 
 
+def no_yardstick_for(profile: Profile, baseline: Measurement) -> str:
+    """Why nothing can be held against v0 as it was measured on another machine; empty where everything can."""
+    if [case.id for case in profile.suite.cases] != [result.case for result in baseline.cases]:
+        return "it was scored on other cases than before"
+    untimed = [result.case for result in baseline.cases if result.timing is None]
+    if untimed and any(result.timing is not None for result in profile.baseline.cases):
+        return f"{untimed[0]} could not be timed"
+    if [row.case for row in profile.baseline.checks] != [row.case for row in baseline.checks]:
+        return "it was checked on other cases than before"
+    return no_yardstick(baseline.checks)
+
+
 def _hearing(campaign: Campaign, number: VariantNumber, candidate: Measurement) -> Hearing:
     played, profile, command = campaign.round_of(number), campaign.profile, campaign.command
     assert played is not None and profile is not None and command is not None
     before = [other.variant for other in campaign.rounds if other.variant.number < number]
     earlier = [(variant_name(0), sources_digest(profile.sources))]
     earlier += [(variant_name(variant.number), variant.digest) for variant in before]
-    best = score_of(campaign, campaign.incumbent)
+    best = None if played.is_again else score_of(campaign, campaign.incumbent)  # of another machine, or v0's
     return Hearing(
         variant=played.variant,
         sources=sources_of(campaign, 0),

@@ -5,16 +5,10 @@ It reads the journal at the commit its order names and appends to a segment of i
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from bot.analysis.estimate import timed
-from bot.bench.finish import finish
-from bot.bench.gpu import Gpu
-from bot.bench.halt import Halt
 from bot.bench.measure import Bench, open_static_bench
 from bot.bench.sandbox import BUBBLEWRAP
 from bot.campaign.effects import (
@@ -36,11 +30,12 @@ from bot.hardware.catalog import for_choice
 from bot.ledger import journal
 from bot.ledger.journal import Segment
 from bot.ledger.layout import journal_path
-from bot.model.campaign import Campaign, Finalization, Order, Profile, StopReason, Zone
+from bot.model.campaign import Campaign, Order, Profile, StopReason, Zone
 from bot.model.commands import GpuChoice
 from bot.model.facts import (
     Fact,
     Finalized,
+    MachineChanged,
     NumbersRaced,
     OrderFailed,
     OrderTaken,
@@ -61,62 +56,23 @@ from bot.proposers.brief import Tried, brief_of
 from bot.targets.contract import CONFIG, TRUSTED, RepoConfig, read_config
 from bot.targets.liger import open_target
 from bot.targets.tree import DirectoryTree
-from bot.zones import oracle
-from bot.zones.clock import utc_now
+from bot.zones import elsewhere, oracle
 from bot.zones.intake import SEGMENT
 from bot.zones.judging import unrun, verdict_of
 from bot.zones.profiling import counted, profiled
 from bot.zones.racing import raced
 from bot.zones.report import ZoneReport, about
 from bot.zones.rivals import of_winner
+from bot.zones.workshop import Preflight, Workshop
+
+__all__ = ["Preflight", "Shift", "Workshop", "measure", "read_campaign", "work"]
 
 MOST_STEPS = 1000
 """Three steps a round and at most 119 rounds; more would be a loop of ours."""
 
 
-def _log(campaign: Campaign, fact: Fact) -> None:
-    print(f"{campaign.id}: {fact.kind}", file=sys.stderr, flush=True)
-
-
-def _close(bench: Bench) -> None:
-    bench.close()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workshop:
-    """What the GPU job works with: a clone without a token, the target's Python, a folder for its output."""
-
-    repo: Repo
-    python: str
-    scratch: Path
-    gpu: Gpu | None = None
-    """The GPU that variants are timed on; without one they are estimated."""
-    open_bench: Callable[..., Bench] = open_static_bench
-    put_away: Callable[[Bench], None] = _close
-    """What becomes of a bench when its job is done."""
-    finish: Callable[..., Finalization] = finish
-    clock: Callable[[], str] = utc_now
-    trusted: Path | None = None
-    """A checkout of the default branch. Without one the clone's HEAD stands for it, as in a mirror or in a clone of
-    one's own; a clone whose HEAD is the pinned commit would let a pull request describe itself."""
-    is_own: bool = False
-    """Whether it is the machine of who asks, with their own code on it: no runner that others send code to."""
-    halt: Halt = field(default_factory=Halt)
-    """Whether the runner told this job to stop."""
-    told: Callable[[Campaign, Fact], None] = _log
-    """Who hears of each fact once it is written down; the campaign holds it already."""
-
-
 Subject = tuple[KernelSite, Suite, tuple[SourceFile, ...]]
 """A kernel, its cases and its files as they are."""
-
-
-class Preflight(Exception):
-    """The order cannot be carried out; the reason is for the person who asked."""
-
-    def __init__(self, reason: ReasonCode, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
 
 
 class Shift:
@@ -290,7 +246,27 @@ class Shift:
         )
         return Finalized(order=effect.order, finalization=done)
 
+    def _elsewhere(self, order: OrderId) -> Fact | None:
+        """v0 once more, where this machine is another than its numbers are of; None where they hold."""
+        profile = self.campaign.profile
+        assert profile is not None
+        bench, kernel = self.bench(profile), profile.site.kernel
+        if not elsewhere.is_another(bench.runner, profile.baseline.runner):
+            return None
+        if weak := self._weak_fence(self._config().policy):
+            raise Preflight(ReasonCode.PREFLIGHT_FAILED, f"{kernel} cannot be measured here: {weak}")
+        try:
+            return MachineChanged(order=order, baseline=elsewhere.v0_again(bench, profile))
+        except elsewhere.CannotGoOn as why:
+            if self._shop.is_own:  # nobody is told but who typed it: the order stays open, and the same line goes on
+                raise OperatorError(str(why), hint=elsewhere.OWN_HINT) from why
+            raise Preflight(ReasonCode.PREFLIGHT_FAILED, f"{why}; {elsewhere.HINT}") from why
+
     def perform(self, effect: Effect) -> Fact:
+        first = self._elsewhere(effect.order) if isinstance(effect, OpenRound | RaceNumbers | MeasureVariant) else None
+        return first or self._perform(effect)
+
+    def _perform(self, effect: Effect) -> Fact:
         match effect:
             case ProfileKernel():
                 return self.profile(effect)

@@ -28,6 +28,7 @@ from bot.model.facts import (
     Fact,
     Finalized,
     HeadMoved,
+    MachineChanged,
     NumbersRaced,
     OrderFailed,
     OrderPlaced,
@@ -167,6 +168,17 @@ def round_facts(number: int, order: str, outcome: Verdict, parent: int = 0) -> t
     )
 
 
+def elsewhere(number: int, outcome: Verdict) -> tuple[Fact, ...]:
+    """v0 and a variant once more, under another compiler."""
+    runner = RUNNER.model_copy(update={"triton": "3.7.0"})
+    there = [measurement(of).model_copy(update={"runner": runner}) for of in (None, variant(number))]
+    return (
+        MachineChanged(order=O2, baseline=there[0]),
+        VariantMeasured(order=O2, number=number, measurement=there[1]),
+        VariantJudged(order=O2, number=number, verdict=outcome),
+    )
+
+
 def asked(checkpoint: Checkpoint, turn: int) -> tuple[Fact, ...]:
     key = f"checkpoint/{checkpoint}/{turn}"
     return (
@@ -237,6 +249,8 @@ STRAYS: tuple[Fact, ...] = (
     Finalized(order=F3, finalization=finalization(tests_pass=False)),
     CampaignClosed(outcome=Outcome.FAILED),
     NumbersRaced(order=O2, race=Race(of=0)),
+    *elsewhere(1, ACCEPTED),
+    *elsewhere(1, WRONG)[2:],
     answered(Checkpoint.FINAL, approved=False),
     answered(Checkpoint.WINNER, chosen=2),
     answered(Checkpoint.PROFILE, approved=False),

@@ -69,7 +69,7 @@ def played(number: int, verdict: Verdict, technique: str = "tile_rows", parent: 
     one = variant(number, parent, technique=technique)
     return (
         RoundOpened(order=O2, variant=one),
-        VariantMeasured(order=O2, number=number, measurement=measurement(one)),
+        VariantMeasured(order=O2, number=number, measurement=measurement(one).model_copy(update={"runner": GPU})),
         VariantJudged(order=O2, number=number, verdict=verdict),
     )
 

@@ -26,6 +26,7 @@ from bot.errors import BotError, UserError
 from bot.ledger.journal import JournalFile, Segment
 from bot.model.campaign import Campaign, Outcome, Stage
 from bot.model.facts import CampaignRequested, Fact, RoundOpened, VariantJudged
+from bot.model.measurement import Runner
 from bot.model.reasons import ReasonCode
 from bot.zones.intake import SEGMENT
 from tests.cli import counter
@@ -180,7 +181,8 @@ def test_json_lines_have_the_keys_that_are_documented(here: Checkout) -> None:
     assert result["evidence"] == "static"
     assert result["speedup"] > 1.1
     assert (result["score_low"], result["winner"]) == (None, "v2")
-    elsewhere = {"order_failed", "interrupted", "numbers_raced"}  # the last: tests/render/test_races.py
+    # The last two: tests/render/test_races.py and test_machines.py.
+    elsewhere = {"order_failed", "interrupted", "numbers_raced", "machine_changed"}
     assert set(events) | elsewhere == set(known) - {""}
 
 
@@ -195,6 +197,27 @@ def test_without_a_terminal_a_question_stops_it_and_yes_goes_on(here: Checkout) 
     assert done.return_value == 0
     assert f"going on with {first.id}: 0 of 2 variants judged so far" in done.stderr
     assert here.campaign().id == first.id
+
+
+class Newer(counter.CounterBench):
+    """Of a machine with another compiler."""
+
+    @property
+    def runner(self) -> Runner:
+        return super().runner.model_copy(update={"triton": "3.7.0"})
+
+
+def test_the_same_command_goes_on_on_another_machine(here: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Profiled on one and searched on another: nothing is held against v0 of the first."""
+    here.run(*two(here))
+    monkeypatch.setattr(local_desk, "opener_for", lambda gpu: Newer)
+    done = here.run("--yes", *two(here))
+    assert done.return_value == 0, done.output
+    assert "Triton 3.7.0): v0 was estimated again" in done.stderr
+    assert [fact.kind for fact in here.facts()].count("machine_changed") == 1
+    campaign = here.campaign()
+    assert (campaign.outcome, campaign.winner, campaign.ignored) == (Outcome.PUSHED, 2, ())
+    assert "Another machine" in (here.folder / "logs" / "optimize.md").read_text(encoding="utf-8")
 
 
 def test_a_head_that_moved_meanwhile_is_said(here: Checkout) -> None:

@@ -201,6 +201,20 @@ def test_a_text_that_is_not_the_measured_one_is_refused(number: int, kind: str, 
     assert f"v{number} hash to" in str(error) and "changed after it was written" in error.hint
 
 
+@pytest.mark.parametrize("source", ["", "0" * 64])
+def test_v0_of_another_machine_is_of_the_same_text(source: str, place: Path) -> None:
+    path = place / "journal.jsonl"
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    (baseline,) = (line["fact"]["profile"]["baseline"] for line in lines if line["fact"]["kind"] == "profiled")
+    fact = {"kind": "machine_changed", "order": "o", "baseline": {**baseline, "source": source or baseline["source"]}}
+    lines.append({**lines[-1], "seq": len(lines), "fact": fact})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    if source:
+        assert "the texts of v0 hash to" in str(refused(place, kind=CorruptRecord))
+    else:
+        assert typed(place).exit_code == 0
+
+
 def shown(place: Path, kernel: str, *words: str) -> Result:
     where = ["--journal", str(place / "journal.jsonl"), "--repo", str(place / "stock")]
     return CliRunner().invoke(profile, [kernel, *where, *words], standalone_mode=False)

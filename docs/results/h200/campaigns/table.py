@@ -36,6 +36,7 @@ from bot.model.grouping import Group, primary_groups
 from bot.model.ids import VariantNumber, variant_name
 from bot.model.measurement import CaseResult, Timing
 from bot.render import labels, numbers, steps, terminal, times, view
+from bot.render import machines as two_machines
 from bot.render.escape import Trusted, code, text
 from bot.render.rival_rows import WHO
 from bot.targets.sizes import SIZES
@@ -365,7 +366,10 @@ def machines(found: Sequence[Read]) -> str:
             parts = (runner.gpu_name or "no GPU", f"driver {runner.driver}", f"torch {runner.torch}",
                      f"Triton {runner.triton}", f"Python {runner.python}", runner.sandbox)  # fmt: skip
             known.setdefault(text(", ".join(parts)), []).append(one.folder)
-    return "".join(f"- {machine}: {numbers.many(len(names), 'campaign')}\n" for machine, names in known.items())
+    rows = [f"{machine}: {numbers.many(len(names), 'campaign')}" for machine, names in known.items()]
+    moved = [(one, two_machines.sentence(one.campaign)) for one in found]
+    rows += [f"{text(named(one))}: {text(sentence)}" for one, sentence in moved if sentence]
+    return "".join(f"- {row}\n" for row in rows)
 
 
 def page(folder: Path) -> str:

@@ -10,8 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+from bot.model.measurement import MACHINE
+
+Machine: TypeAlias = tuple[Any, ...]
 HERE = Path(__file__).resolve().parent
 CAMPAIGNS = HERE.parent / "campaigns"
 KERNELS = (
@@ -143,17 +146,32 @@ def gain(number: int, parent: int, verdicts: dict[int, dict[str, Any]]) -> float
     return mine / before[0] if before else mine
 
 
+def _by_machine(facts: list[dict[str, Any]]) -> tuple[dict[int, Machine], dict[tuple[int, Machine], dict[str, Any]]]:
+    """Where each variant was measured last, and what was said of it on each machine: the best is measured again where
+    a campaign goes on elsewhere."""
+    where: dict[int, Machine] = {}
+    said = {}
+    for fact in facts:
+        if fact["kind"] == "variant_measured":
+            where[fact["number"]] = tuple(fact["measurement"]["runner"].get(name) for name in MACHINE)
+        if fact["kind"] == "variant_judged":
+            said[fact["number"], where.get(fact["number"], ())] = fact["verdict"]
+    return where, said
+
+
 def of_campaign(kernel: str, facts: list[dict[str, Any]]) -> list[list[object]]:
     """A line a variant: what was written down before it, and what came. The journal's own order is the proof."""
     number, diagnosis = next((i, f["profile"]["diagnosis"]) for i, f in enumerate(facts) if f["kind"] == "profiled")
     variants = {f["variant"]["number"]: (i, f["variant"]) for i, f in enumerate(facts) if f["kind"] == "round_opened"}
+    where, said = _by_machine(facts)
     verdicts = {f["number"]: f["verdict"] for f in facts if f["kind"] == "variant_judged"}
     winner = max((n for n, verdict in verdicts.items() if verdict["decision"] in WON), default=None)
     rows: list[list[object]] = []
     for n, (line, variant) in sorted(variants.items()):
         name = variant["hypothesis"]["technique"]
         verdict = verdicts.get(n)
-        gave = gain(n, variant["parent"], verdicts)
+        here = {number: verdict for (number, machine), verdict in said.items() if machine == where.get(n, ())}
+        gave = gain(n, variant["parent"], here)
         at_most = limit(name, diagnosis)
         order = f"{number} before {line}" if number < line else f"**{number} after {line}**"
         rows.append([

@@ -1,0 +1,59 @@
+"""What a GPU job works with, and how it says that an order cannot be carried out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bot.bench.finish import finish
+from bot.bench.gpu import Gpu
+from bot.bench.halt import Halt
+from bot.bench.measure import Bench, open_static_bench
+from bot.git.repo import Repo
+from bot.model.campaign import Campaign, Finalization
+from bot.model.facts import Fact
+from bot.model.reasons import ReasonCode
+from bot.zones.clock import utc_now
+
+
+def _log(campaign: Campaign, fact: Fact) -> None:
+    print(f"{campaign.id}: {fact.kind}", file=sys.stderr, flush=True)
+
+
+def _close(bench: Bench) -> None:
+    bench.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workshop:
+    """What the GPU job works with: a clone without a token, the target's Python, a folder for its output."""
+
+    repo: Repo
+    python: str
+    scratch: Path
+    gpu: Gpu | None = None
+    """The GPU that variants are timed on; without one they are estimated."""
+    open_bench: Callable[..., Bench] = open_static_bench
+    put_away: Callable[[Bench], None] = _close
+    """What becomes of a bench when its job is done."""
+    finish: Callable[..., Finalization] = finish
+    clock: Callable[[], str] = utc_now
+    trusted: Path | None = None
+    """A checkout of the default branch. Without one the clone's HEAD stands for it, as in a mirror or in a clone of
+    one's own; a clone whose HEAD is the pinned commit would let a pull request describe itself."""
+    is_own: bool = False
+    """Whether it is the machine of who asks, with their own code on it: no runner that others send code to."""
+    halt: Halt = field(default_factory=Halt)
+    """Whether the runner told this job to stop."""
+    told: Callable[[Campaign, Fact], None] = _log
+    """Who hears of each fact once it is written down; the campaign holds it already."""
+
+
+class Preflight(Exception):
+    """The order cannot be carried out; the reason is for the person who asked."""
+
+    def __init__(self, reason: ReasonCode, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
