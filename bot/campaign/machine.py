@@ -29,10 +29,10 @@ from bot.campaign.effects import (
     SayStatus,
 )
 from bot.campaign.lineage import has_race_ahead, next_number
-from bot.campaign.stopping import why_stop
+from bot.campaign.stopping import OUT_OF_IDEAS, why_stop
 from bot.campaign.turns import CHECKPOINT_OF, PHASE_OF, TURNS, checkpoint_key, evidence_suffices
 from bot.campaign.unfit import Unfit
-from bot.model.campaign import Campaign, Ignored, Origin, Outcome, Stage, StopReason, Zone
+from bot.model.campaign import Campaign, Ignored, Origin, Outcome, Stage, Zone
 from bot.model.facts import Fact
 
 __all__ = ["CHECKPOINT_OF", "TURNS", "advance", "checkpoint_key", "evidence_suffices", "fold", "owed", "owed_in"]
@@ -68,7 +68,7 @@ def _searching(campaign: Campaign) -> Effect:
     if last is not None and last.measurement is None:
         return MeasureVariant(order=order, number=last.variant.number)
     why = why_stop(campaign)
-    if why is StopReason.STAGNATION and has_race_ahead(campaign):
+    if why in OUT_OF_IDEAS and has_race_ahead(campaign):
         return RaceNumbers(order=order, incumbent=campaign.incumbent)
     if why is not None:
         return EndSearch(order=order, why=why)

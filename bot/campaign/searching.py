@@ -35,7 +35,7 @@ def raced(campaign: Campaign, fact: NumbersRaced) -> Campaign:
     need(fact.race.of == campaign.incumbent, f"v{fact.race.of} is not the incumbent")
     need(has_race_ahead(campaign), f"no race of v{fact.race.of} was asked for")
     _all_judged(campaign)
-    return change(campaign, races=(*campaign.races, fact.race), stagnant=0)
+    return change(campaign, races=(*campaign.races, fact.race), raced_after=len(campaign.rounds), stagnant=0)
 
 
 def round_opened(campaign: Campaign, fact: RoundOpened) -> Campaign:

@@ -95,8 +95,12 @@ def stagnated(campaign: Campaign) -> bool:
 
 
 def too_many_failures(campaign: Campaign) -> bool:
-    last = campaign.rounds[-FAILURES_IN_A_ROW:]
+    last = campaign.rounds[campaign.raced_after :][-FAILURES_IN_A_ROW:]
     return len(last) == FAILURES_IN_A_ROW and all(did_not_run(played) for played in last)
+
+
+OUT_OF_IDEAS = (StopReason.STAGNATION, StopReason.TOO_MANY_FAILURES)
+"""Where a race may still help: it asks the clock and no source of ideas."""
 
 
 def why_stop(campaign: Campaign) -> StopReason | None:

@@ -233,6 +233,8 @@ class Campaign(Word):
     """Of launch numbers, at most one of each incumbent."""
     lineage: tuple[VariantNumber, ...] = (0,)
     """Accepted variants from v0 to the incumbent."""
+    raced_after: int = 0
+    """Rounds before the last race: what they failed of is no word on the numbers that it found."""
     stagnant: int = 0
     """Passing variants in a row that gained less than 1 % over the best so far."""
     reviews: int = 0

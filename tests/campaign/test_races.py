@@ -114,6 +114,15 @@ def test_a_search_that_stands_still_is_raced_before_it_ends() -> None:
     assert isinstance(next_step(searching(race(), *still(4))), EndSearch)
 
 
+def test_three_failures_in_a_row_are_no_word_on_launch_numbers() -> None:
+    """group_norm's first three ideas were refused on an H200, and numbers that had won 11x were never tried."""
+    failed = tuple(fact for number in (1, 2, 3) for fact in played(number, WRONG))
+    more = tuple(fact for number in (4, 5, 6) for fact in played(number, WRONG))
+    assert next_step(searching(*failed)) == RaceNumbers(order=O2, incumbent=0)
+    assert isinstance(next_step(searching(*failed, race(), *more[:6])), OpenRound)
+    assert isinstance(next_step(searching(*failed, race(), *more)), EndSearch)
+
+
 def test_what_a_person_brought_comes_first() -> None:
     asked = TryRequested(commit=COMMIT, actor=MIRA)
     assert isinstance(next_step(searching(asked)), OpenRound) and not has_race_ahead(searching(asked))
