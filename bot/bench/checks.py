@@ -3,8 +3,12 @@ first."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
+import shutil
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,10 +52,23 @@ class Checker:
     """Holds the judge, the inputs and what the untouched kernel made of them."""
 
     def __init__(
-        self, cells: Cells, site: KernelSite, arch: str, judge: Judge, plan: Plan, inputs: Path, limits: Limits
+        self,
+        cells: Cells,
+        site: KernelSite,
+        arch: str,
+        judge: Judge,
+        plan: Plan,
+        inputs: Path,
+        limits: Limits,
+        stock: Callable[[], Laid],
     ) -> None:
+        """`stock` lays the untouched kernel out once more."""
         self._cells, self._site, self._arch = cells, site, arch
         self._judge, self._plan, self._inputs, self._limits = judge, plan, inputs, limits
+        self._stock = stock
+        self._drawing = threading.Lock()
+        self._drawn: set[str] = set()
+        """Draws that the untouched kernel was asked for, whatever came of it."""
         self._prepared = False
         self.work: dict[str, tuple[int, int]] = {}
         """Operations of each scored case, and those in matrix products, once the judge has counted them."""
@@ -63,31 +80,28 @@ class Checker:
             self.work = {case: (every, products) for case, every, products in prepared.work}
             self._prepared = True
 
-    def _calls(self, *, baseline: bool) -> tuple[Call, ...]:
-        return self._plan.checks + (self._plan.draws if baseline else ())
-
-    def _compute(self, laid: Laid, where: Places, calls: tuple[Call, ...]) -> CheckAnswer | Fault:
+    def _compute(self, laid: Laid, where: Places, calls: tuple[Call, ...], *, scored: bool) -> CheckAnswer | Fault:
+        """`scored`: and whatever is made of the scored cases beside."""
         subject = overlay.subject(self._site, laid.files, self._cells.sandbox.path_of(where.source))
         request = CheckRequest("check", subject, self._arch, calls)
         return run_cell(self._cells, where, request, CheckAnswer, self._limits, {"TRITON_INTERPRET": "1"})
 
-    def _request_folder(self, laid: Laid, calls: tuple[Call, ...]) -> Path:
+    def _places(self, laid: Laid, name: str, calls: tuple[Call, ...]) -> Places:
         """The inputs under a second name: a request lies beside them, and variants may be checked side by side."""
-        folder = laid.folder / "check-request"
+        folder = laid.folder / f"{name}-request"
         folder.mkdir()
         for call in calls:
             os.link(self._inputs / call.blob, folder / call.blob)
-        return folder
+        return places(self._cells, f"{laid.name}/{name}", laid.source, folder)
 
     def _check(self, laid: Laid, *, baseline: bool) -> Checked:
         self._wait_for_inputs()
-        calls = self._calls(baseline=baseline)
-        where = places(self._cells, f"{laid.name}/check", laid.source, self._request_folder(laid, calls))
-        answer = self._compute(laid, where, calls)
+        where = self._places(laid, "check", self._plan.checks)
+        answer = self._compute(laid, where, self._plan.checks, scored=True)
         if isinstance(answer, Fault):
             return Checked(fault=answer)
         try:
-            compared = self._judge.ask(CompareRequest("compare", str(where.answer.host), baseline), Rows)
+            compared = self._compared(where, baseline=baseline)
         except Objection as error:
             return Checked(fault=Fault(kind="protocol", detail=str(error)))
         return Checked(
@@ -96,6 +110,33 @@ class Checker:
             strays=tuple((c.id, c.refusal.detail) for c in answer.calls if c.refusal and c.refusal.kind == "memory"),
             crashed=self._crashed(answer),
         )
+
+    def _compared(self, where: Places, *, baseline: bool) -> Rows:
+        """Who fails for want of further draws of the untouched kernel is held against them before it is wrong."""
+        request = CompareRequest("compare", str(where.answer.host), baseline)
+        compared, asked = self._judge.ask(request, Rows), frozenset[str]()
+        while wanted := frozenset(compared.again) - asked:
+            asked |= wanted
+            self._draw(wanted)
+            compared = self._judge.ask(request, Rows)
+        return compared
+
+    def _draw(self, wanted: frozenset[str]) -> None:
+        """One at a time, so that who comes second finds them heard. What fails here is nobody's fault, and not tried
+        again."""
+        with self._drawing:
+            calls = tuple(call for call in self._plan.draws if call.id in wanted - self._drawn)
+            if not calls:
+                return
+            self._drawn.update(call.id for call in calls)
+            laid = self._stock()
+            try:
+                where = self._places(laid, "draws", calls)
+                if not isinstance(self._compute(laid, where, calls, scored=False), Fault):
+                    with contextlib.suppress(Objection):
+                        self._judge.ask(CompareRequest("compare", str(where.answer.host), False, draws=True), Rows)
+            finally:
+                shutil.rmtree(laid.folder, ignore_errors=True)
 
     def _crashed(self, answer: CheckAnswer) -> frozenset[str]:
         raised = {call.id for call in answer.calls if call.refusal is not None and call.refusal.kind != "memory"}

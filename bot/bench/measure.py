@@ -120,7 +120,7 @@ class StaticBench:
         self._checker = self._make_checker(inputs, limits)
 
     def _make_checker(self, inputs: Path, limits: Limits) -> Checker:
-        return Checker(self._cells, self._site, self._arch, self._judge, self._plan, inputs, limits)
+        return Checker(self._cells, self._site, self._arch, self._judge, self._plan, inputs, limits, self._lay_stock)
 
     @property
     def runner(self) -> Runner:
@@ -148,6 +148,9 @@ class StaticBench:
         name = f"v-{sources_digest(files)[:12]}-{next(self._numbers)}"
         folder = self._cells.scratch / name
         return Laid(name, files, folder, overlay.lay(self._tree, self._site, files, folder / "source"))
+
+    def _lay_stock(self) -> Laid:
+        return self._lay(self._base)
 
     def _checks(self, laid: Laid) -> Checked:
         untouched = self._untouched(laid.files)

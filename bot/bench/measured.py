@@ -109,7 +109,9 @@ class MeasuredBench(StaticBench):
 
     def _make_checker(self, inputs: Path, limits: Limits) -> Checker:
         gpu_limits = Limits(self._deadlines.gpu_s, self._deadlines.gpu_memory_bytes)
-        self._takes = GpuChecker(self._cells, self._site, self._arch, self._judge, self._plan, inputs, gpu_limits)
+        self._takes = GpuChecker(
+            self._cells, self._site, self._arch, self._judge, self._plan, inputs, gpu_limits, self._lay_stock
+        )
         return self._takes
 
     @property

@@ -92,19 +92,21 @@ class GpuChecker(Checker):
         that what two cases share is the same."""
         return tuple(dict.fromkeys(choice for case in cases for choice in self._pins.get(case, ())))
 
-    def _compute(self, laid: Laid, where: Places, calls: tuple[Call, ...]) -> CheckAnswer | Fault:
+    def _compute(self, laid: Laid, where: Places, calls: tuple[Call, ...], *, scored: bool) -> CheckAnswer | Fault:
+        """`scored`: every scored case is recorded."""
         request = GpuRequest(
             "gpu",
             overlay.subject(self._site, laid.files, self._cells.sandbox.path_of(where.source)),
             calls,
-            tuple(case.call for case in self._plan.cases),
+            tuple(case.call for case in self._plan.cases) if scored else (),
             self._plan.fills,
             pins=self.pins(tuple(case.call.case for case in self._plan.cases)),
         )
         answer = run_cell(self._cells, where, request, GpuAnswer, self._limits, {})
         if isinstance(answer, Fault):
             return answer
-        self._answers[laid.name] = answer
+        if scored:
+            self._answers[laid.name] = answer
         return CheckAnswer(answer.calls)
 
     def _check(self, laid: Laid, *, baseline: bool) -> Checked:

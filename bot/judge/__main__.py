@@ -10,6 +10,7 @@ import dataclasses
 import json
 import os
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,11 @@ MOST_THREADS = 4
 """That prepare probes: those of large hidden shapes take a second and more of one processor each."""
 
 
+def _answered(known: Iterable[Any], returned: Mapping[str, Any]) -> list[Any]:
+    """The same with what the untouched kernel made of those that it was asked for."""
+    return [dataclasses.replace(one, baseline=returned.get(one.probe.call.id, one.baseline)) for one in known]
+
+
 class Desk:
     """What the judge remembers between requests."""
 
@@ -51,8 +57,10 @@ class Desk:
         self._probes: tuple[Probe, ...] = ()
         self._folder = Path()
         self._known: list[Any] = []
+        self._draws: dict[str, Any] = {}
+        """What is known of those further draws that somebody asked for."""
         self._folded: list[Any] = []
-        """The same once the untouched kernel was heard, without the draws that it alone was asked for."""
+        """What everybody is held against."""
         self._seed = 0
         self._gpu = ""
         self._calls: dict[str, Call] = {}
@@ -78,11 +86,15 @@ class Desk:
     def prepare(self) -> Prepared | Complaint:
         if self._recipe is None:
             return Complaint("prepare was asked for before a plan")
-        from bot.judge.inputs import to_blob
-        from bot.judge.known import known_of
         from bot.judge.work import work
 
-        recipe = self._recipe
+        self._hear(self._made(self._recipe, [probe for probe in self._probes if not probe.again]), [])
+        return Prepared(len(self._known), work(self._recipe, self._scored))
+
+    def _made(self, recipe: Recipe, probes: Sequence[Probe]) -> list[Any]:
+        """All that is known of these, and their inputs."""
+        from bot.judge.inputs import to_blob
+        from bot.judge.known import known_of
 
         def known(probe: Probe) -> Any:
             found, filled = known_of(recipe, probe)
@@ -91,23 +103,40 @@ class Desk:
 
         # Each draws from generators of its own, so neither their order nor their company changes anything.
         with ThreadPoolExecutor(max_workers=max(1, min(MOST_THREADS, (os.cpu_count() or 1) // 2))) as threads:
-            self._known += threads.map(known, self._probes)
-        return Prepared(len(self._probes), work(self._recipe, self._scored))
+            return list(threads.map(known, probes))
 
     def compare(self, request: CompareRequest) -> Rows | Complaint:
-        from bot.judge.answer import read_answer
-        from bot.judge.compare import folded, once, rows
-
         try:
-            returned = read_answer(Path(request.folder), on_gpu=bool(self._gpu))
-            if request.baseline:
-                self._known = [dataclasses.replace(k, baseline=returned.get(k.probe.call.id)) for k in self._known]
-            if request.baseline or not self._folded:
-                self._folded = folded(self._known)
-            known = once(self._folded, request.once) if request.once else self._folded
-            return Rows(rows(known, returned, baseline=request.baseline))
+            found = self._compared(request)
         except Exception as error:  # hostile bytes have no closed list of ways to be wrong, and the judge has to go on
             return Complaint(clip(f"{type(error).__name__}: {error}"))
+        if self._recipe is not None:
+            wanted = [p for p in self._probes if p.call.id in found.again and p.call.id not in self._draws]
+            self._draws |= {known.probe.call.id: known for known in self._made(self._recipe, wanted)}
+        return found
+
+    def _compared(self, request: CompareRequest) -> Rows:
+        from bot.judge.answer import read_answer
+        from bot.judge.compare import compared, once
+
+        returned = read_answer(Path(request.folder), on_gpu=bool(self._gpu))
+        if request.draws:
+            self._hear(self._known, _answered(self._draws.values(), returned))
+            return Rows(())
+        if request.baseline:
+            self._hear(_answered(self._known, returned), list(self._draws.values()))
+        known = once(self._folded, request.once) if request.once else self._folded
+        return compared(known, returned, baseline=request.baseline)
+
+    def _hear(self, known: list[Any], draws: list[Any]) -> None:
+        """What the untouched kernel did, as far as it did anything. Where that fails all stays as it was."""
+        from bot.judge.compare import folded
+
+        heard = [one for one in draws if one.baseline is not None]
+        ids = {one.probe.call.id for one in heard}
+        unheard = [probe for probe in self._probes if probe.again and probe.call.id not in ids]
+        self._folded = folded([*known, *heard], unheard)
+        self._known, self._draws = known, {one.probe.call.id: one for one in draws}
 
     def _timed(self, do: str, line: str) -> Any:
         """Questions of the clock. What a tape does to its replayer is news about the variant, not our end."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import torch
 
 from bot.judge.answer import Found, Returned
 from bot.judge.known import Known
-from bot.judge.tolerance import NOISE_FACTOR, Entry, Errors, Mark, errors, marks, strayed, unfit, worse
-from bot.worker.contract import Row, clip
+from bot.judge.plan import Probe
+from bot.judge.tolerance import NOISE_FACTOR, Entry, Errors, Mark, beyond, errors, marks, strayed, unfit, worse
+from bot.worker.contract import Row, Rows, clip
 
 RESULTS = ("output", "gradient")
 
@@ -52,8 +53,10 @@ def excuse_of(known: Known) -> str:
     return ""
 
 
-Restless = frozenset[tuple[str, tuple[str, str], str]]
-"""(direction, result, type): what the untouched kernel makes another way each time."""
+Kind = tuple[str, tuple[str, str], str]
+"""(direction, result, type): what the same code makes."""
+Restless = frozenset[Kind]
+"""What the untouched kernel makes another way each time."""
 
 
 def restless_of(known: Collection[Known]) -> Restless:
@@ -76,8 +79,21 @@ def restless_of(known: Collection[Known]) -> Restless:
     return frozenset(found)
 
 
-def _kind(known: Known, key: tuple[str, str], base: Returned) -> tuple[str, tuple[str, str], str]:
+def _kind(known: Known, key: tuple[str, str], base: Returned) -> Kind:
     return known.probe.call.direction, key, base.runs[0][key].record.dtype
+
+
+def shaken_of(known: Collection[Known]) -> dict[Kind, tuple[str, ...]]:
+    """Unheard draws that may show what restless_of asks for, run more than once. Of each kind those of one probe speak,
+    the largest that has any: most programs take part in it. Those of all would take as long as all checks."""
+    found: dict[Kind, tuple[str, ...]] = {}
+    for one in sorted(known, key=lambda one: one.probe.call.nbytes):
+        base = one.baseline
+        if base is None or excuse_of(one) or not (one.drawn or one.unheard):
+            continue
+        again = tuple(draw.call.id for draw in one.unheard if draw.call.turns > 1)
+        found |= {_kind(one, key, base): again for key in base.runs[0] if key[0] in RESULTS}
+    return found
 
 
 Yardsticks = dict[tuple[str, str], Errors | None]
@@ -120,13 +136,18 @@ def _largest_of_runs(known: Known, base: Returned, key: tuple[str, str], own: Er
     return dataclasses.replace(own, worst=worst)
 
 
-def folded(known: Sequence[Known]) -> list[Known]:
-    """The probes that everybody is asked for, each with what the untouched kernel did in its further draws."""
+def folded(known: Sequence[Known], unheard: Sequence[Probe] = ()) -> list[Known]:
+    """The probes that everybody is asked for, each with what the untouched kernel did in its further draws, and with
+    those that it was not heard on yet."""
     draws: dict[str, list[Known]] = {}
     for one in known:
         if one.probe.again and not excuse_of(one):
             draws.setdefault(one.probe.again, []).append(one)
-    return [_with_draws(one, draws.get(one.probe.call.id, ())) for one in known if not one.probe.again]
+    left: dict[str, list[Probe]] = {}
+    for probe in unheard:
+        left.setdefault(probe.again, []).append(probe)
+    drawn = (_with_draws(one, draws.get(one.probe.call.id, ())) for one in known if not one.probe.again)
+    return [dataclasses.replace(one, unheard=tuple(left.get(one.probe.call.id, ()))) for one in drawn]
 
 
 def _with_draws(known: Known, draws: Sequence[Known]) -> Known:
@@ -145,12 +166,16 @@ def _with_draws(known: Known, draws: Sequence[Known]) -> Known:
 class Case:
     """Everything that one case's probes showed."""
 
-    def __init__(self, name: str, restless: Restless = frozenset()) -> None:
+    def __init__(self, name: str, restless: Restless, shaken: Mapping[Kind, tuple[str, ...]]) -> None:
         self.name = name
-        self._restless = restless
+        self._restless, self._shaken = restless, shaken
         self.entries: list[list[Entry]] = []
         """Of each result its first run, or all its runs where they need not be the same."""
         self._faults: list[str] = []
+        self.again: set[str] = set()
+        """Draws of the untouched kernel that may mend what it failed for."""
+        self.is_settled = False
+        """It failed for something that none of them can mend."""
         self.probes = 0
         self.excuse = ""
         """Why the untouched kernel is no yardstick for some of the probes."""
@@ -158,8 +183,13 @@ class Case:
         self.gross: set[tuple[str, str]] = set()
         """(label, type) of the results that are held against something in some probe, and of those that are not."""
 
-    def _fault(self, known: Known, text: str) -> None:
+    def _fault(self, known: Known, text: str, draws: Collection[str] = ()) -> None:
         self._faults.append(f"{text} ({known.describes})")
+        self.fails(draws)
+
+    def fails(self, draws: Collection[str]) -> None:
+        self.again |= set(draws)
+        self.is_settled = self.is_settled or not draws
 
     def excused(self, known: Known, why: str) -> None:
         self.excuse = self.excuse or f"{why} ({known.describes})"
@@ -190,7 +220,7 @@ class Case:
         any of them: each is looked at, and all are held against all runs of the untouched kernel. Where there is
         nothing to hold a run against, that would let anything pass, so they may not."""
         free = {key: own for key, own in yardsticks.items() if own is not None and self._may_differ(known, key, base)}
-        self._orderly(known, base, mine, free)
+        self._orderly(known, base, mine, yardsticks, free)
         held = {**yardsticks, **{key: _largest_of_runs(known, base, key, own) for key, own in free.items()}}
         for key, old in base.runs[0].items():
             runs = mine.runs if key in free else mine.runs[:1]
@@ -200,7 +230,9 @@ class Case:
     def _may_differ(self, known: Known, key: tuple[str, str], base: Returned) -> bool:
         return _kind(known, key, base) in self._restless
 
-    def _orderly(self, known: Known, base: Returned, mine: Returned, free: Collection[tuple[str, str]]) -> None:
+    def _orderly(
+        self, known: Known, base: Returned, mine: Returned, yardsticks: Yardsticks, free: Collection[tuple[str, str]]
+    ) -> None:
         """Neither memory that nobody wrote nor the order of the programs may show in the results that are not free."""
         if mine.races and not base.races:
             self._fault(known, mine.races[0])
@@ -213,7 +245,8 @@ class Case:
             if key in free or not _same(base, key) or _same(mine, key):
                 continue
             said = "depends on uninitialised memory or on the order in which programs run"
-            self._fault(known, f"{_label(key, known)} {said if key[0] in RESULTS else 'was overwritten'}")
+            draws = self._shaken.get(_kind(known, key, base), ()) if yardsticks.get(key) is not None else ()
+            self._fault(known, f"{_label(key, known)} {said if key[0] in RESULTS else 'was overwritten'}", draws)
 
     def _tensor(
         self, known: Known, key: tuple[str, str], base: Found, mine: Found, yardsticks: Yardsticks
@@ -249,6 +282,7 @@ class Case:
             variant=errors(_hide_strange(old, truth, new), truth, known.floors[key], new.dtype),
             noise=known.noise[key],
             drawn=known.drawn.get(key, 0.0),
+            unheard=tuple(draw.call.id for draw in known.unheard),
         )
 
     def row(self, mark: Mark | None, *, baseline: bool) -> Row:
@@ -277,13 +311,18 @@ def _form(found: Found) -> str:
 
 
 def rows(known: list[Known], mine: dict[str, Returned], *, baseline: bool) -> tuple[Row, ...]:
+    """For who has no use for draws."""
+    return compared(known, mine, baseline=baseline).rows
+
+
+def compared(known: list[Known], mine: dict[str, Returned], *, baseline: bool) -> Rows:
     """One row a case. A probe on which the untouched kernel itself fails asks nothing of a variant, as long as it
     passes others: without any yardstick nothing passes.
     """
     cases: dict[str, Case] = {}
-    restless = frozenset() if baseline else restless_of(known)
+    restless, shaken = (frozenset(), {}) if baseline else (restless_of(known), shaken_of(known))
     for one in known:
-        case = cases.setdefault(one.probe.call.case, Case(one.probe.call.case, restless))
+        case = cases.setdefault(one.probe.call.case, Case(one.probe.call.case, restless, shaken))
         if excuse := excuse_of(one):
             case.excused(one, excuse)
         else:
@@ -294,19 +333,28 @@ def rows(known: list[Known], mine: dict[str, Returned], *, baseline: bool) -> tu
             case.probes = 0
     if not any(case.probes for case in cases.values()):
         why = next((f"the untouched kernel fails: {case.excuse}" for case in cases.values()), "")
-        return tuple(Row(name, False, "", None, clip(why)) for name in cases)
-    worst = _worst([entries for case in cases.values() for entries in case.entries if entries])
-    return tuple(case.row(worst.get(case.name), baseline=baseline) for case in cases.values())
-
-
-def _worst(found: Sequence[Sequence[Entry]]) -> dict[str, Mark]:
-    """Over all runs, each of which has to be right by itself. What has one run alone stands beside all the others', so
-    that what is told of many rows together is told of the same rows each time."""
+        return Rows(tuple(Row(name, False, "", None, clip(why)) for name in cases))
     worst: dict[str, Mark] = {}
+    for run in _runs([entries for case in cases.values() for entries in case.entries if entries]):
+        for name, mark in marks(run).items():
+            worst[name] = worse(worst.get(name), mark)
+        for name, mark in beyond(run):
+            cases[name].fails(mark.unheard)
+    told = tuple(case.row(worst.get(case.name), baseline=baseline) for case in cases.values())
+    return Rows(told, () if baseline else _again([case for case in cases.values() if case.probes]))
+
+
+def _runs(found: Sequence[Sequence[Entry]]) -> Iterator[list[Entry]]:
+    """Each has to be right by itself. What has one run alone stands beside all the others', so that what is told of
+    many rows together is told of the same rows each time."""
     for run in range(max(map(len, found), default=0)):
-        for case, mark in marks([entries[min(run, len(entries) - 1)] for entries in found]).items():
-            worst[case] = worse(worst.get(case), mark)
-    return worst
+        yield [entries[min(run, len(entries) - 1)] for entries in found]
+
+
+def _again(cases: Sequence[Case]) -> tuple[str, ...]:
+    """Nothing where the variant is refused whatever the untouched kernel does in its draws."""
+    settled = any(case.is_settled for case in cases)
+    return () if settled else tuple(sorted(set().union(*(case.again for case in cases))))
 
 
 def _of_one_run(known: Known) -> Known:
@@ -314,7 +362,7 @@ def _of_one_run(known: Known) -> Known:
     if base is not None and len(base.runs) == probe.call.turns:
         base = dataclasses.replace(base, runs=base.runs[:1], launches=0)
     call = dataclasses.replace(probe.call, turns=1)
-    return dataclasses.replace(known, probe=dataclasses.replace(probe, call=call), baseline=base)
+    return dataclasses.replace(known, probe=dataclasses.replace(probe, call=call), baseline=base, unheard=())
 
 
 def once(known: list[Known], ids: Collection[str]) -> list[Known]:

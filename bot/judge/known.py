@@ -30,6 +30,8 @@ class Known:
     """How far the untouched kernel strayed in further draws of this probe, by output, see tolerance.py."""
     restless: frozenset[tuple[str, str]] = frozenset()
     """Outputs that it did not leave bit for bit the same there."""
+    unheard: tuple[Probe, ...] = ()
+    """Further draws that it was not heard on yet."""
 
     @property
     def describes(self) -> str:

@@ -124,6 +124,8 @@ class Entry:
     """The errors that float32 rounding alone makes on these inputs."""
     drawn: float = 0.0
     """How far the untouched kernel strayed in further draws of the same, see `strayed`."""
+    unheard: tuple[str, ...] = ()
+    """Further draws of the same that it was not heard on yet."""
 
     @property
     def rows(self) -> int:
@@ -154,6 +156,8 @@ class Mark:
     rule: str
     ratio: float
     """error / limit; may be NaN, so ask `not ratio <= 1`."""
+    unheard: tuple[str, ...] = ()
+    """Draws of the untouched kernel that may raise the limit."""
 
 
 def _over(error: float, limit: float) -> float:
@@ -170,10 +174,12 @@ def worse(one: Mark | None, other: Mark) -> Mark:
 def _largest(entries: Sequence[Entry]) -> Iterator[tuple[str, Mark]]:
     for entry in entries:
         yardstick = max(float(entry.baseline.worst.max()), NOISE_FACTOR * float(entry.noise.worst.max()))
-        if entry.rows < ROWS_FOR_LARGEST:
+        few = entry.rows < ROWS_FOR_LARGEST
+        if few:
             yardstick = max(yardstick, entry.drawn)
         limit = MAX_FACTOR * yardstick + MAX_ULPS * entry.ulp
-        yield entry.case, Mark(entry.label, "largest", _over(float(entry.variant.worst.max()), limit))
+        ratio = _over(float(entry.variant.worst.max()), limit)
+        yield entry.case, Mark(entry.label, "largest", ratio, entry.unheard if few else ())
 
 
 def _median(found: Sequence[Errors]) -> float:
@@ -216,9 +222,18 @@ def unfit(entries: Sequence[Entry]) -> str:
     return ""
 
 
+def _all(entries: Sequence[Entry]) -> Iterator[tuple[str, Mark]]:
+    yield from (*_largest(entries), *_typical(entries), *_leaning(entries))
+
+
 def marks(entries: Sequence[Entry]) -> dict[str, Mark]:
     """The worst mark of each case."""
     worst: dict[str, Mark] = {}
-    for case, mark in (*_largest(entries), *_typical(entries), *_leaning(entries)):
+    for case, mark in _all(entries):
         worst[case] = worse(worst.get(case), mark)
     return worst
+
+
+def beyond(entries: Sequence[Entry]) -> Iterator[tuple[str, Mark]]:
+    """Each mark beyond its limit, with its case."""
+    return ((case, mark) for case, mark in _all(entries) if not mark.ratio <= 1)

@@ -17,7 +17,7 @@ from bot.bench.launcher import Limits
 from bot.bench.sandbox import Sandbox
 from bot.bench.takes import GpuChecker, _differs, _refused, _take
 from bot.model.measurement import Fault
-from bot.model.variant import SourceFile
+from bot.model.variant import SourceFile, sources_digest
 from bot.worker.contract import Call, CasePlan, ContractError, Plan, Prepared, Refusal, Rows, parse, render
 from bot.worker.contract.gpu import (
     MAX_CHOICES,
@@ -152,13 +152,18 @@ CHECKS, DRAWS = ("check-1", "check-2"), ("draw-1",)
 
 
 class Judge:
-    """It agrees with everything."""
+    """It agrees with everything, once it has heard what it asks for."""
+
+    def __init__(self) -> None:
+        self.again: tuple[str, ...] = ()
 
     def receive(self, kind: type[Prepared]) -> Prepared:
         return Prepared(0)
 
     def ask(self, request: Any, kind: type[Rows]) -> Rows:
-        return Rows(())
+        if request.draws:
+            self.again = ()
+        return Rows((), self.again)
 
 
 class Bench:
@@ -171,7 +176,10 @@ class Bench:
         for call in (*checks, *draws):
             (scratch / call.blob).touch()
         plan = Plan(tuple(CasePlan(Call(case, case, "forward", (), ()), 8) for case in cases), checks, (), draws)
-        self.checker = GpuChecker(cells, SITE, "sm_90", Judge(), plan, scratch, LIMITS)
+        self.judge = Judge()
+        self.checker = GpuChecker(
+            cells, SITE, "sm_90", self.judge, plan, scratch, LIMITS, lambda: self.laid("v0 once more")
+        )
         self.asked: list[GpuRequest] = []
         self.answers: GpuAnswer | Fault = GpuAnswer((), ())
         self._scratch = scratch
@@ -207,14 +215,24 @@ def test_what_v0_chose_is_handed_on_to_all_that_is_held_against_it(bench: Bench)
     assert [request.pins for request in bench.asked] == [(), (CHOICE, WIDER), (CHOICE,)]
 
 
-def test_the_further_draws_are_asked_of_v0_alone(bench: Bench) -> None:
-    bench.answer(("forward-4x8", ()), ("forward-8x8", ()))
+def test_the_further_draws_are_asked_of_v0_alone_and_nothing_is_recorded_for_them(bench: Bench) -> None:
+    bench.answer(("forward-4x8", (CHOICE,)), ("forward-8x8", ()))
     bench.checker.check_baseline(bench.laid("v0"))
-    bench.checker.check(bench.laid("v1"))
-    assert [tuple(call.id for call in request.checks) for request in bench.asked] == [(*CHECKS, *DRAWS), CHECKS]
-    for name, more in (("v0", DRAWS), ("v1", ())):
+    bench.judge.again = DRAWS
+    assert bench.checker.check(bench.laid("v1")).fault is None
+    checked, asked, drawn = (
+        [tuple(call.id for call in calls) for calls in (request.checks, request.cases)] for request in bench.asked
+    )
+    assert checked == asked == [CHECKS, ("forward-4x8", "forward-8x8")]
+    assert drawn == [DRAWS, ()]
+    assert [request.pins for request in bench.asked[1:]] == [(CHOICE,), (CHOICE,)]
+    for name in ("v0", "v1"):
         there = {path.name for path in (bench.laid_folder(name) / "check-request").iterdir()}
-        assert there == {f"{one}.in" for one in (*CHECKS, *more)}
+        assert there == {f"{one}.in" for one in CHECKS}
+    assert not bench.laid_folder("v0 once more").exists()
+    for name in ("v0", "v1"):
+        taken = bench.checker.takes(sources_digest((SourceFile(path=OP, text=name),)))
+        assert list(taken) == ["forward-4x8", "forward-8x8"]
 
 
 def test_what_a_variant_chose_pins_nobody(bench: Bench) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from bot.judge.__main__ import Desk
+from bot.judge.inputs import fill, to_blob
+from bot.judge.plan import Probe
 from bot.judge.recipes import RECIPES
 from bot.worker.contract import (
     ANSWER,
@@ -22,9 +26,11 @@ from bot.worker.contract import (
     Rows,
     render,
 )
-from tests.judge.returned import CHECKS, write_answer
+from tests.judge.returned import CHECKS, PROBES, RECIPE, Kernel, Results, rewrite, right, write_answer
 
 ROOT = Path(__file__).parents[2]
+FIRST = next(probe.call.id for probe in PROBES if probe.shape == CHECKS[1])
+"""Of the check that there is time to draw further."""
 
 
 def plan_request(folder: Path, kernel: str = "softmax") -> PlanRequest:
@@ -43,8 +49,7 @@ def test_inputs_lie_where_the_plan_says(desk: Desk, tmp_path: Path) -> None:
     planned = desk.answer(render(plan_request(tmp_path)))
     assert isinstance(planned, Plan)
     assert planned.draws
-    asked = (*planned.checks, *planned.draws)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(call.blob for call in asked)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(call.blob for call in planned.checks)
 
 
 def test_who_prepares_side_by_side_draws_what_one_alone_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,15 +74,74 @@ def test_the_untouched_kernel_is_remembered_and_others_are_compared(desk: Desk, 
         assert [row.passed for row in found.rows] == [True, True]
 
 
-def test_draws_are_asked_of_the_untouched_kernel_alone(desk: Desk, tmp_path: Path) -> None:
-    write_answer(tmp_path / "base", probes=desk._probes)
-    write_answer(tmp_path / "mine")
-    for folder, baseline in (("base", True), ("mine", False)):
-        found = desk.answer(render(CompareRequest("compare", str(tmp_path / folder), baseline)))
-        assert isinstance(found, Rows)
-        assert [row.passed for row in found.rows] == [True, True]
-    drawn = [known for known in desk._folded if known.drawn]
-    assert {draw.again for draw in desk._probes if draw.again} == {known.probe.call.id for known in drawn}
+def off(by: float) -> Kernel:
+    """One value of one probe is."""
+
+    def kernel(probe: Probe, tensors: dict[str, torch.Tensor], turn: int) -> Results:
+        found = right(probe, tensors, turn)
+        if FIRST in (probe.call.id, probe.again):
+            y = found[("output", "0")]
+            assert y is not None
+            row = y.view(-1, y.shape[-1])[0]
+            row[row.argmax()] += by * row.max()
+        return found
+
+    return kernel
+
+
+def compared(desk: Desk, folder: Path, **how: bool) -> Rows:
+    found = desk.answer(render(CompareRequest("compare", str(folder), how.pop("baseline", False), **how)))
+    assert isinstance(found, Rows)
+    return found
+
+
+def failed(found: Rows) -> list[str]:
+    return [row.case for row in found.rows if not row.passed]
+
+
+def test_draws_are_named_made_and_heard_when_a_variant_fails_without(desk: Desk, tmp_path: Path) -> None:
+    write_answer(tmp_path / "base")
+    write_answer(tmp_path / "mine", off(1e-4))
+    assert compared(desk, tmp_path / "base", baseline=True).again == ()
+    assert compared(desk, tmp_path / "base").again == ()
+    found = compared(desk, tmp_path / "mine")
+    draws = tuple(probe for probe in desk._probes if probe.again == FIRST)
+    assert failed(found) == [CHECKS[1].id]
+    assert found.again == tuple(draw.call.id for draw in draws) != ()
+    for draw in draws:
+        assert (tmp_path / draw.call.blob).read_bytes() == to_blob(draw.call, fill(RECIPE, draw))
+    assert compared(desk, tmp_path / "mine") == found, "and once more, as long as nobody told"
+    write_answer(tmp_path / "drawn", off(1e-4), probes=draws)
+    assert compared(desk, tmp_path / "drawn", draws=True) == Rows(())
+    found = compared(desk, tmp_path / "mine")
+    assert (failed(found), found.again) == ([], ())
+    write_answer(tmp_path / "worse", off(1e-3))
+    found = compared(desk, tmp_path / "worse")
+    assert (failed(found), found.again) == ([CHECKS[1].id], ())
+
+
+def test_draws_that_are_nonsense_change_nothing(desk: Desk, tmp_path: Path) -> None:
+    write_answer(tmp_path / "base")
+    write_answer(tmp_path / "mine", off(1e-4))
+    compared(desk, tmp_path / "base", baseline=True)
+    found = compared(desk, tmp_path / "mine")
+    probes = tuple(probe for probe in desk._probes if probe.again == FIRST)
+    answer = write_answer(tmp_path / "drawn", off(1e-4), probes=probes)
+    rewrite(tmp_path / "drawn", answer, nbytes=3)
+    assert isinstance(
+        desk.answer(render(CompareRequest("compare", str(tmp_path / "drawn"), False, draws=True))), Complaint
+    )
+    assert compared(desk, tmp_path / "mine") == found
+
+
+def test_some_calls_alone_ask_for_none(desk: Desk, tmp_path: Path) -> None:
+    write_answer(tmp_path / "base")
+    compared(desk, tmp_path / "base", baseline=True)
+    once = tuple(dataclasses.replace(p, call=dataclasses.replace(p.call, turns=1)) for p in PROBES)
+    write_answer(tmp_path / "mine", off(1e-4), probes=once)
+    ids = tuple(probe.call.id for probe in PROBES)
+    found = desk.answer(render(CompareRequest("compare", str(tmp_path / "mine"), False, ids)))
+    assert isinstance(found, Rows) and failed(found) and found.again == ()
 
 
 def test_an_answer_that_is_none_is_a_complaint_and_the_judge_goes_on(desk: Desk, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from bot.judge.answer import Found, Returned, Run
-from bot.judge.compare import folded, rows
+from bot.judge.compare import compared, folded, rows
 from bot.judge.inputs import fill, raw_bytes
 from bot.judge.known import Known, known_of
 from bot.judge.plan import (
@@ -30,7 +30,17 @@ from bot.judge.plan import (
     probes_of,
 )
 from bot.judge.recipes import RECIPES
-from bot.judge.tolerance import MAX_FACTOR, MAX_ULPS, NOISE_FACTOR, ROWS_FOR_LARGEST, Entry, Errors, marks, strayed
+from bot.judge.tolerance import (
+    MAX_FACTOR,
+    MAX_ULPS,
+    NOISE_FACTOR,
+    ROWS_FOR_LARGEST,
+    Entry,
+    Errors,
+    beyond,
+    marks,
+    strayed,
+)
 from bot.worker.contract import Row, Shape, TensorOut
 
 ULP = torch.finfo(torch.float32).eps
@@ -136,6 +146,14 @@ def test_few_rows_may_be_as_far_off_as_twice_the_draws_and_enough_rows_may_not()
     limit = MAX_FACTOR * 1e-4 + MAX_ULPS * ULP
     assert ratio(ROWS_FOR_LARGEST - 1, limit * 0.999, 1e-4) < 1 < ratio(ROWS_FOR_LARGEST - 1, limit * 1.001, 1e-4)
     assert ratio(ROWS_FOR_LARGEST, limit * 0.999, 1e-4) > 100
+
+
+@pytest.mark.parametrize(("rows", "asks"), [(ROWS_FOR_LARGEST - 1, ("015",)), (ROWS_FOR_LARGEST, ())])
+def test_what_has_enough_rows_asks_for_no_draws_of_its_probe(rows: int, asks: tuple[str, ...]) -> None:
+    good, bad = errors_of(0.0, rows), errors_of(1e-3, rows)
+    ((_, mark),) = beyond([Entry("c", "g", "float32", good, bad, good, unheard=("015",))])
+    assert (mark.rule, mark.unheard) == ("largest", asks)
+    assert list(beyond([Entry("c", "g", "float32", good, good, good, unheard=("015",))])) == []
 
 
 def test_what_rounding_explains_of_a_draw_is_not_counted_twice() -> None:
@@ -254,3 +272,121 @@ def test_draws_show_whose_last_bit_depends_on_an_order(prepared: list[Known]) ->
         mine = {"000": left(known[0], [0.0] * 3, runs=2, restless=True)}
         (row,) = rows(folded(told), mine, baseline=False)
         assert row.passed == shown, row.detail
+
+
+# -- when they are asked for ------------------------------------------------------------------------------------------
+
+FEW_ROWS, LARGER, UNDRAWN, FORWARD = "000", "001", "002", "003"
+
+
+def probe_of(name: str, length: int, direction: str = "backward") -> Probe:
+    sizes = (("batch", 1), ("groups", 3), ("each", 1), ("length", length))
+    shape = Shape(f"{direction}-{length}", direction, sizes, "float32")  # type: ignore[arg-type]
+    constants = complete(GROUPS, shape, {"eps": 1e-5})
+    return Probe(call_of(GROUPS, shape, constants, name, turns=2), shape, "normal", constants, seed=int(name) + 9)
+
+
+PROBES = (
+    probe_of(FEW_ROWS, 40),
+    probe_of(LARGER, 80),
+    probe_of(UNDRAWN, 200),
+    probe_of(FORWARD, 120, "forward"),
+)
+UNHEARD = tuple(draw for draw in draws_of(GROUPS, PROBES, 4, on_gpu=True) if draw.again != UNDRAWN)
+STILL = [0.0] * 3
+
+
+@pytest.fixture(scope="module")
+def asked_for() -> list[Known]:
+    known = [known_of(GROUPS, probe)[0] for probe in PROBES]
+    return [dataclasses.replace(one, baseline=left(one, STILL, runs=2)) for one in known]
+
+
+Change = Callable[[Known], Returned]
+
+
+def again(told: list[Known], unheard: tuple[Probe, ...] = UNHEARD, **by: Change) -> tuple[str, ...]:
+    """What a variant asks for that is another in the probes named (p000=...)."""
+    mine = {one.probe.call.id: by.get(f"p{one.probe.call.id}", still)(one) for one in told}
+    return compared(folded(told, unheard), mine, baseline=False).again
+
+
+def draws_for(*names: str) -> tuple[str, ...]:
+    return tuple(draw.call.id for draw in UNHEARD if draw.again in names)
+
+
+def still(known: Known) -> Returned:
+    return left(known, STILL, runs=2)
+
+
+def further(known: Known) -> Returned:
+    return left(known, [ROUNDING, 0.0, 0.0], runs=2)
+
+
+def restless(known: Known) -> Returned:
+    return left(known, STILL, runs=2, restless=True)
+
+
+def racing(known: Known) -> Returned:
+    return dataclasses.replace(further(known), races=("two programs write one place",))
+
+
+def test_the_draws_of_each_probe_are_asked_for_that_fails_by_its_few_rows(asked_for: list[Known]) -> None:
+    assert again(asked_for) == ()
+    assert again(asked_for, p000=further) == draws_for(FEW_ROWS) != ()
+    assert again(asked_for, p000=further, p001=further) == draws_for(FEW_ROWS, LARGER)
+
+
+def test_none_where_there_are_none_or_they_were_heard(asked_for: list[Known]) -> None:
+    assert again(asked_for, p002=further) == ()
+    assert again(asked_for, p000=further, p002=further) == (), "it is refused anyhow"
+    left_over = tuple(draw for draw in UNHEARD if draw.again != FEW_ROWS)
+    assert again(asked_for, left_over, p000=further) == ()
+
+
+def test_none_where_something_else_is_against_it_in_whatever_case(asked_for: list[Known]) -> None:
+    assert again(asked_for, p000=racing) == ()
+    assert again(asked_for, p000=further, p001=racing) == ()
+
+
+def test_none_of_the_untouched_kernel_itself(asked_for: list[Known]) -> None:
+    mine = {one.probe.call.id: further(one) for one in asked_for}
+    found = compared(folded(asked_for, UNHEARD), mine, baseline=True)
+    assert not all(row.passed for row in found.rows) and found.again == ()
+
+
+@pytest.mark.parametrize("place", [FEW_ROWS, LARGER, UNDRAWN])
+def test_for_an_order_that_shows_the_draws_of_the_largest_of_its_kind_are_asked(
+    asked_for: list[Known], place: str
+) -> None:
+    """Also for a probe that has none itself: those of one speak for all."""
+    assert again(asked_for, **{f"p{place}": restless}) == draws_for(LARGER)
+
+
+def test_both_reasons_ask_together(asked_for: list[Known]) -> None:
+    assert again(asked_for, p000=further, p002=restless) == draws_for(FEW_ROWS, LARGER)
+
+
+def test_for_an_order_only_draws_that_are_run_twice_and_were_not_heard(asked_for: list[Known]) -> None:
+    once = tuple(dataclasses.replace(draw, call=dataclasses.replace(draw.call, turns=1)) for draw in UNHEARD)
+    assert again(asked_for, once, p000=restless) == ()
+    known = [known_of(GROUPS, draw)[0] for draw in UNHEARD if draw.again == LARGER]
+    heard = [dataclasses.replace(one, baseline=still(one)) for one in known]
+    left_over = tuple(draw for draw in UNHEARD if draw.again != LARGER)
+    assert again([*asked_for, *heard], left_over, p000=restless) == ()
+    shown = [dataclasses.replace(one, baseline=restless(one)) for one in known]
+    mine = {one.probe.call.id: (restless if one.probe.call.id == UNDRAWN else still)(one) for one in asked_for}
+    found = compared(folded([*asked_for, *shown], left_over), mine, baseline=False)
+    assert all(row.passed for row in found.rows)
+
+
+def test_for_an_order_none_where_nothing_holds_the_values(asked_for: list[Known]) -> None:
+    """The untouched kernel is far off there: what comes of it is chance, but the same chance each time."""
+    told = [
+        dataclasses.replace(one, baseline=left(one, [7.0] * 3, runs=2)) if one.probe.call.id == FEW_ROWS else one
+        for one in asked_for
+    ]
+    mine = {one.probe.call.id: still(one) for one in told}
+    mine[FEW_ROWS] = left(told[0], [7.0] * 3, runs=2, restless=True)
+    found = compared(folded(told, UNHEARD), mine, baseline=False)
+    assert [row.case for row in found.rows if not row.passed] == ["backward-40"] and found.again == ()

@@ -46,7 +46,7 @@ class Plan:
     skipped: tuple[tuple[str, str], ...]
     """Checks that are not run here, each with the reason."""
     draws: tuple[Call, ...] = ()
-    """Further draws of some checks, which the untouched kernel alone is asked for."""
+    """Further draws of some checks, which the untouched kernel alone is asked for, once a variant fails without."""
     fills: tuple[tuple[str, str], ...] = ()
     """What kind of values each operand holds."""
 
@@ -72,6 +72,8 @@ class CompareRequest:
     """Remember this answer as the untouched kernel's."""
     once: tuple[str, ...] = ()
     """The calls that were run, where these are not all of them: each once, and nobody counted launches."""
+    draws: bool = False
+    """This answer holds further draws of the untouched kernel, to be remembered beside its own."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +90,8 @@ class Row:
 @dataclasses.dataclass(frozen=True)
 class Rows:
     rows: tuple[Row, ...]
+    again: tuple[str, ...] = ()
+    """Draws without which nobody knows whether what failed is wrong. Their inputs lie ready."""
 
 
 @dataclasses.dataclass(frozen=True)
