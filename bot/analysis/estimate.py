@@ -160,11 +160,24 @@ def _total(launches: tuple[Launch, ...], facts: CaseResult, case: Case, sheet: D
     return total if total is not None and math.isfinite(total) else None
 
 
+def _others_us(facts: CaseResult, sheet: Datasheet) -> float | None:
+    """A pass in which nothing of ours is launched, as the product with the gradient of a loss: others move its bytes."""
+    if sheet.bytes_per_us is None or facts.minimum_bytes <= 0:
+        return None
+    try:
+        us = FIXED_US + facts.minimum_bytes * facts.traffic_factor / (sheet.bytes_per_us * ACHIEVABLE)
+    except OverflowError:  # facts come from a job that ran hostile code
+        return None
+    return us if math.isfinite(us) else None
+
+
 def estimate_case(facts: CaseResult, case: Case, sheet: Datasheet) -> float | None:
     """Microseconds of one case, estimated; None when the facts do not allow it. The backward pass of a loss may launch
     nothing where its gradient is 1, and is counted as what a launch takes at least."""
     if case.grad == "one" and not facts.launches:
         return START_US
+    if not facts.launches:
+        return _others_us(facts, sheet)
     return _total(facts.launches, facts, case, sheet)
 
 

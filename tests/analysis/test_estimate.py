@@ -14,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.analysis.estimate import (
+    ACHIEVABLE,
+    FIXED_US,
     blocks_walked,
     case_costs,
     estimate_case,
@@ -188,12 +190,23 @@ def test_spills_that_stay_in_the_cache_cost_less_than_those_that_do_not() -> Non
     assert each(many) > 5 * each(few) > 0
 
 
-def test_nothing_is_estimated_without_a_binary_a_bandwidth_or_a_launch() -> None:
+def test_nothing_is_estimated_without_a_binary_or_a_bandwidth() -> None:
     bare = made.result(CASE, made.launch(resources=None))
     assert estimate_case(bare, CASE, H200) is None
-    assert estimate_case(made.result(CASE), CASE, H200) is None
     unknown = H200.model_copy(update={"memory_bandwidth": None})
     assert estimate_case(made.result(CASE, made.launch()), CASE, unknown) is None
+    assert estimate_case(made.result(CASE), CASE, unknown) is None
+
+
+def test_a_pass_that_launches_nothing_of_ours_takes_what_its_bytes_take() -> None:
+    """The gradient of jsd times that of its loss is torch's product: without a time for it nothing of jsd had a score."""
+    once = estimate_case(made.result(CASE, minimum_bytes=2**26), CASE, H200)
+    twice = estimate_case(made.result(CASE, minimum_bytes=2**26, traffic_factor=2.0), CASE, H200)
+    assert once is not None and twice is not None
+    assert once == pytest.approx(FIXED_US + 2**26 / (4.8e6 * ACHIEVABLE), rel=0.01)
+    assert twice - FIXED_US == pytest.approx(2 * (once - FIXED_US))
+    assert estimate_case(made.result(CASE, minimum_bytes=0), CASE, H200) is None
+    assert estimate_case(made.result(CASE, minimum_bytes=10**400), CASE, H200) is None
 
 
 @pytest.mark.parametrize(
