@@ -161,7 +161,7 @@ def _total(launches: tuple[Launch, ...], facts: CaseResult, case: Case, sheet: D
 
 
 def _others_us(facts: CaseResult, sheet: Datasheet) -> float | None:
-    """A pass in which nothing of ours is launched, as the product with the gradient of a loss: others move its bytes."""
+    """A pass in which nothing of ours is launched, as the product with the loss's gradient: others move its bytes."""
     if sheet.bytes_per_us is None or facts.minimum_bytes <= 0:
         return None
     try:

@@ -199,7 +199,7 @@ def test_nothing_is_estimated_without_a_binary_or_a_bandwidth() -> None:
 
 
 def test_a_pass_that_launches_nothing_of_ours_takes_what_its_bytes_take() -> None:
-    """The gradient of jsd times that of its loss is torch's product: without a time for it nothing of jsd had a score."""
+    """The gradient of jsd times that of its loss is torch's product: without a time for it jsd had no score at all."""
     once = estimate_case(made.result(CASE, minimum_bytes=2**26), CASE, H200)
     twice = estimate_case(made.result(CASE, minimum_bytes=2**26, traffic_factor=2.0), CASE, H200)
     assert once is not None and twice is not None
