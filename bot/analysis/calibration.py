@@ -5,12 +5,16 @@ A calibration is one JSON object, and several files add up:
     {"machine": {...}, "command": "how it was made",
      "trials": [{"kernel": "rms_norm", "class": "~100us", "planted": 2.0, "truth": "rms_norm +2" or null,
                  "readings": [{"process": 7, "blocks": [[v0, v0, variant, variant], ...]}]}],
-     "truths": {"rms_norm +2": [readings]}}
+     "truths": {"rms_norm +2": [readings]},
+     "nulls": [{"kernel": "rms_norm", "class": "~100us", "variants": [17, 3, ...], "chosen": 3,
+                "searched": {"process": 8, "blocks": [[blocks of 17], [blocks of 3], ...]},
+                "readings": [{"process": 9, "blocks": [...]}]}]}
 
 Times are microseconds. `planted` is in percent, above 0 is faster, 0 is v0 against itself. `process` names one fresh
 process of the file; it may have read several trials. `truth` may also be the readings themselves. It counts with
 2000 blocks over 20 processes, none of them the trial's own; where no truth is given, A against A is 0 by definition
-and a planted effect has none, since what was planted is not what it costs.
+and a planted effect has none, since what was planted is not what it costs. `nulls` are null campaigns, if there are any
+(bot/analysis/nulls.py).
 """
 
 from __future__ import annotations
@@ -22,16 +26,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Annotated, Literal, TypeAlias
+from typing import TypeAlias
 
 from pydantic import ConfigDict, Field, JsonValue, ValidationError
 
 from bot.analysis.distributions import share_at_least, share_at_most
+from bot.analysis.nulls import NullCampaign, Nulls, check_null, judge_nulls
 from bot.analysis.paired import (
     CONFIRM_PROCESSES,
-    FEWEST_BLOCKS,
     FLOOR_SHARE,
-    MOST_VOIDED,
     Estimate,
     ProcessMean,
     by_interval,
@@ -39,27 +42,16 @@ from bot.analysis.paired import (
     effective_min_gain,
     noise_floor,
     pace,
-    process_mean,
-    voided_share,
 )
+from bot.analysis.raw_blocks import CLASSES, ProcessBlocks, SizeClass, means, no_process_twice, size_of, unfit
 from bot.errors import CorruptRecord
 from bot.model.verdict import Pace
 from bot.model.word import Word
 
-SizeClass: TypeAlias = Literal["<20us", "~100us", ">1ms"]
-CLASSES: tuple[SizeClass, ...] = ("<20us", "~100us", ">1ms")
-SHORT_US, LONG_US = 20.0, 1000.0
 TRUTH_BLOCKS, TRUTH_PROCESSES = 2000, 20
 RESAMPLES = 200
 FEWEST_KNOTS = 5
 """Sets of processes that share no trial; fewer say nothing of how a median would move."""
-Us: TypeAlias = Annotated[float, Field(gt=0)]
-
-
-class ProcessBlocks(Word):
-    process: int
-    blocks: tuple[tuple[Us, Us, Us, Us], ...] = Field(min_length=1)
-    voided: int = Field(default=0, ge=0)
 
 
 class Trial(Word):
@@ -75,8 +67,9 @@ class Trial(Word):
 class Calibration(Word):
     machine: dict[str, JsonValue]
     command: str
-    trials: tuple[Trial, ...] = Field(min_length=1)
+    trials: tuple[Trial, ...]
     truths: dict[str, tuple[ProcessBlocks, ...]] = Field(default_factory=dict)
+    nulls: tuple[NullCampaign, ...] = ()
 
 
 class Share(Word):
@@ -132,6 +125,7 @@ class Report(Word):
     groups: tuple[Group, ...]
     set_aside: tuple[str, ...]
     """What was not counted as the file would have it, and why."""
+    nulls: Nulls | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,28 +155,17 @@ def parse(text: bytes | str, what: str) -> Calibration:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "the whole file"
         raise CorruptRecord(f"{what} is no calibration: {place}: {first['msg']}") from error
+    if not found.trials and not found.nulls:
+        raise CorruptRecord(f"{what} is no calibration: trials: there is none, and no null campaign")
     for number, trial in enumerate(found.trials):
-        _no_process_twice(trial.readings, f"{what}: trial {number}")
+        no_process_twice((one.process for one in trial.readings), f"{what}: trial {number}")
         if isinstance(trial.truth, str) and trial.truth not in found.truths:
             raise CorruptRecord(f"{what}: trial {number}: there is no truth called {json.dumps(trial.truth)}")
     for name, readings in found.truths.items():
-        _no_process_twice(readings, f"{what}: truth {json.dumps(name)}")
+        no_process_twice((one.process for one in readings), f"{what}: truth {json.dumps(name)}")
+    for number, campaign in enumerate(found.nulls):
+        check_null(campaign, f"{what}: null campaign {number}")
     return found
-
-
-def _no_process_twice(readings: Iterable[ProcessBlocks], where: str) -> None:
-    """One process read twice would count as two samples and is one."""
-    twice = [process for process, times in Counter(reading.process for reading in readings).items() if times > 1]
-    if twice:
-        raise CorruptRecord(f"{where}: process {twice[0]} appears twice")
-
-
-def class_of(us: float) -> SizeClass:
-    return "<20us" if us < SHORT_US else ">1ms" if us > LONG_US else "~100us"
-
-
-def _means(readings: Iterable[ProcessBlocks]) -> list[tuple[int, ProcessMean]]:
-    return [(one.process, process_mean(one.blocks)) for one in readings if len(one.blocks) >= FEWEST_BLOCKS]
 
 
 class _Reader:
@@ -196,16 +179,11 @@ class _Reader:
         for file, calibration in enumerate(calibrations):
             for number, trial in enumerate(calibration.trials):
                 name = f"file {file + 1}, trial {number} ({trial.kernel}, {trial.planted:+g} %)"
-                found = tuple(((file, process), mean) for process, mean in _means(trial.readings))
-                if len(found) < CONFIRM_PROCESSES:
-                    self.set_aside.append(
-                        f"{name}: {len(found)} processes read enough, not {CONFIRM_PROCESSES}: no trial"
-                    )
+                if why := unfit(trial.readings):
+                    self.set_aside.append(f"{name}: {why}: no trial")
                     continue
-                if (share := voided_share(trial.readings)) > MOST_VOIDED:
-                    self.set_aside.append(f"{name}: {100 * share:.0f} % of its blocks were voided: no trial")
-                    continue
-                size = class_of(median(us for one in trial.readings for block in one.blocks for us in block[:2]))
+                found = tuple(((file, process), mean) for process, mean in means(trial.readings))
+                size = size_of(trial.readings)
                 if size != trial.size_class:
                     self.set_aside.append(f"{name}: v0's blocks say {size}, not {trial.size_class}: counted there")
                 truth = self._truth(name, file, trial, calibration)
@@ -224,10 +202,10 @@ class _Reader:
             self.set_aside.append(f"{name}: its truth has {blocks} blocks of {len(readings)} processes: no truth")
             return None
         if not isinstance(trial.truth, str):
-            return combine([mean for _, mean in _means(readings)]).mean
+            return combine([mean for _, mean in means(readings)]).mean
         key = (file, trial.truth)
         if key not in self._truths:
-            self._truths[key] = combine([mean for _, mean in _means(readings)]).mean
+            self._truths[key] = combine([mean for _, mean in means(readings)]).mean
         return self._truths[key]
 
 
@@ -385,9 +363,11 @@ def report(calibrations: Sequence[Calibration]) -> Report:
     named: list[tuple[str, tuple[SizeClass, ...]]] = [(size, (size,)) for size in CLASSES]
     named += [(">=20us", ("~100us", ">1ms")), ("all", CLASSES)]
     groups = (_group(name, sheet, sizes, min_gains) for name, sizes in named)
+    campaigns, not_counted = judge_nulls([found.nulls for found in calibrations], min_gains)
     return Report(
         machines=tuple(found.machine for found in calibrations),
         commands=tuple(found.command for found in calibrations),
         groups=tuple(group for group in groups if group),
-        set_aside=tuple(reader.set_aside),
+        set_aside=(*reader.set_aside, *not_counted),
+        nulls=campaigns,
     )

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bot.bench import overlay, planted
+from bot.analysis.nulls import VARIANTS
+from bot.bench import nulls, overlay, planted
 from bot.bench.bailiff import Judge
 from bot.bench.cell import Cells, places, run_cell
 from bot.bench.lanes import lanes_for
@@ -35,6 +36,8 @@ from bot.worker.contract.timing import (
 
 ARMS_AT_ONCE = 8
 """Pairs that share addresses; the next ones lie elsewhere."""
+NULL_KERNELS = 120
+"""Of each size, beside v0: every null campaign draws its own from these."""
 SHORT_US, LONG_US = 20.0, 1000.0
 
 
@@ -52,10 +55,17 @@ class Amounts:
     """Workers that compile and record side by side, before any clock runs."""
     truth_processes: int = 20
     truth_blocks: int = 100
+    nulls: int = 0
+    """Null campaigns, of one size after the other."""
 
 
-def amounts(trials: int) -> Amounts:
+def amounts(trials: int, nulls: int = 0) -> Amounts:
     """`trials` pairs of v0 against itself, as many of the two effects that are promised on, fewer of the others."""
+    found = _of_trials(trials) if trials else Amounts(trials=(), waves=0, binaries=1)
+    return replace(found, nulls=nulls, binaries=max(found.binaries, 1 + NULL_KERNELS)) if nulls else found
+
+
+def _of_trials(trials: int) -> Amounts:
     many = {-2.0: trials, 2.0: trials + trials // 9}
     effects = [(percent, many.get(percent, max(5, trials // 6))) for percent in planted.PLANTED]
     return Amounts(trials=((0.0, trials), *effects), binaries=1 + max(2, round(trials * planted.SIZES[0].share)))
@@ -96,6 +106,8 @@ class Calibrating:
         self._calls = {case.call.case: case.call for case in self._judge.ask(request, Plan).cases}
         self._lanes: dict[str, int] = {}
         self._times: dict[str, list[float]] = {}
+        self._equals: dict[str, dict[int, Path]] = {}
+        """By size: recordings of all that are v0 in other words, by number."""
 
     def close(self) -> None:
         self._judge.close()
@@ -111,6 +123,10 @@ class Calibrating:
                 for place in range(min(_of(size, count), self._wanted.binaries - 1)):
                     # The scored case itself keeps its name: the first recording of a size is v0's.
                     found[f"{size.name}|{percent}|{place}"] = (size, percent, size.extra(percent), 1 + place)
+        for size in planted.SIZES[: self._wanted.nulls]:
+            for place in range(NULL_KERNELS):
+                percent = 0.0
+                found.setdefault(f"{size.name}|{percent}|{place}", (size, percent, size.extra(percent), 1 + place))
         return found
 
     def _record(self, name: str, calls: tuple[Call, ...]) -> dict[str, Path]:
@@ -143,6 +159,9 @@ class Calibrating:
             ]
             parts = threads.map(lambda share: self._record(f"recordings-{share[0]}", share[1]), enumerate(shares))
             folders = {case: folder for part in parts for case, folder in part.items()}
+        for name, (size, percent, _, which) in orders.items():
+            if percent == 0:
+                self._equals.setdefault(size.name, {})[which] = folders[name]
         pairs = []
         for size in planted.SIZES:
             for percent, count in self._wanted.trials:
@@ -153,19 +172,26 @@ class Calibrating:
 
     # -- clocks -----------------------------------------------------------------------------------------------
 
-    def _read(
-        self, size: Size, stock: Path, folders: list[Path], blocks: int, *, fresh: bool
-    ) -> list[tuple[list[list[float]], int]]:
-        """(blocks, voided) of each folder against v0."""
+    def _open(self, size: Size, stock: Path, folders: list[Path], *, fresh: bool) -> None:
         lanes = self._lanes.setdefault(size.name, 1)
         request = OpenRequest("open", size.name, str(stock), tuple(str(f) for f in folders), lanes, fresh)
         opened = self._judge.ask(request, Opened)
         self._times.setdefault(size.name, []).append(opened.pilot_us)
+
+    def _blocks(self, place: int, blocks: int) -> Blocks:
+        told = self._judge.ask(BlocksRequest("blocks", place, blocks, 0), Blocks)
+        if told.wrong:
+            raise OperatorError(f"a calibration kernel is wrong: {told.wrong}", hint="run `doctor`")
+        return told
+
+    def _read(
+        self, size: Size, stock: Path, folders: list[Path], blocks: int, *, fresh: bool
+    ) -> list[tuple[list[list[float]], int]]:
+        """(blocks, voided) of each folder against v0."""
+        self._open(size, stock, folders, fresh=fresh)
         found = []
         for place in range(len(folders)):
-            told = self._judge.ask(BlocksRequest("blocks", place, blocks, 0), Blocks)
-            if told.wrong:
-                raise OperatorError(f"a calibration kernel is wrong: {told.wrong}", hint="run `doctor`")
+            told = self._blocks(place, blocks)
             found.append(([list(block) for block in told.blocks], told.voided))
         return found
 
@@ -216,6 +242,21 @@ class Calibrating:
                     found.setdefault(f"{size.name} {percent:+g}", []).append(reading)
             self._say(f"process {process + 1} of {self._wanted.truth_processes}: truth")
         return found
+
+    def null(self, stock: dict[str, Path], number: int) -> list[dict[str, Any]]:
+        """One null campaign, counted from 0; none where too little of it was undisturbed."""
+        size = planted.SIZES[number % len(planted.SIZES)]
+        equals = self._equals[size.name]
+        clock = nulls.Clock(
+            start=lambda count: self._judge.ask(StartRequest("start", count), Started),
+            open=lambda some, fresh: self._open(size, stock[size.name], [equals[one] for one in some], fresh=fresh),
+            read=self._blocks,
+        )
+        first = self._wanted.waves * self._wanted.processes + self._wanted.truth_processes + number * nulls.PROCESSES
+        found = nulls.campaign(clock, self._rng.sample(sorted(equals), VARIANTS), first)
+        came = "" if found else ": too much of it was disturbed, it counts for nothing"
+        self._say(f"null campaign {number + 1} of {self._wanted.nulls}{came}")
+        return [{"kernel": f"rows {size.name}", "class": self._class(size), **found}] if found else []
 
     def warm_up(self, stock: dict[str, Path]) -> None:
         """How long each size takes decides how many lanes it gets."""

@@ -8,7 +8,9 @@ from pathlib import Path
 import click
 
 from bot.analysis.calibration import Calibration, Group, Planted, Report, Share, parse, report
+from bot.analysis.nulls import VARIANTS, NullGroup, Nulls
 from bot.errors import UserError
+from bot.model.verdict import Pace
 
 MAX_FILE = 2**30
 
@@ -56,6 +58,21 @@ def _errors(group: Group) -> list[str]:
     return [group.name, str(found.trials), f"{found.median:.3f}", spread, f"{found.p95:.3f}", *inside]
 
 
+def _null(group: NullGroup) -> list[str]:
+    accepted = [f"{group.accepted} of {group.campaigns}", _percent(group.at_most)]
+    medians = [f"{group.looked_percent:+.3f} %", f"{group.confirmed_percent:+.3f} %"]
+    return [group.name, *accepted, *medians, f"{group.min_gain_percent:.3f} %"]
+
+
+def _null_campaigns(found: Nulls) -> Iterator[str]:
+    yield ""
+    yield f"Null campaigns: accepted {found.groups[-1].accepted} of {found.groups[-1].campaigns}"
+    yield f"(the best of {VARIANTS} that are v0 in other words; medians of how much faster it was)"
+    head = ["class", "accepted", "at most (95 %)", "in the search", "in fresh processes", "min_gain"]
+    yield from _columns([head, *map(_null, found.groups)])
+    yield from (f"  accepted: {one.name}, kernel {one.best}" for one in found.campaigns if one.said is Pace.FASTER)
+
+
 def lines(found: Report) -> Iterator[str]:
     yield from (f"made by: {command}" for command in found.commands)
     same = [_aa(group, row) for group in found.groups for row in group.planted if row.percent == 0]
@@ -76,6 +93,7 @@ def lines(found: Report) -> Iterator[str]:
     errors = [_errors(group) for group in found.groups if group.errors]
     head = ["class", "trials", "median", "median, 95 %", "p95", "truth in 95 % interval", "share"]
     yield from ["", "Error against the truth, percentage points", *_columns([head, *errors])] if errors else []
+    yield from _null_campaigns(found.nulls) if found.nulls else []
     yield from ["", "Set aside:", *(f"  {reason}" for reason in found.set_aside)] if found.set_aside else []
 
 
@@ -83,7 +101,8 @@ def lines(found: Report) -> Iterator[str]:
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print every figure as JSON.")
 def verify(files: tuple[Path, ...], as_json: bool) -> int:
-    """Recompute from the raw blocks of FILES, which add up: false accepts, planted effects, errors, floors."""
+    """Recompute from the raw blocks of FILES, which add up: false accepts, planted effects, errors, floors, null
+    campaigns."""
     found = report([_read(path) for path in files])
     click.echo(found.model_dump_json(indent=2) if as_json else "\n".join(lines(found)))
     return 0

@@ -212,7 +212,7 @@ def test_files_add_up_and_their_processes_are_not_confused() -> None:
     [
         ("", "the whole file"),
         ("[]", "the whole file"),
-        (text(), "trials: Tuple should have at least 1 item"),
+        (text(), "trials: there is none, and no null campaign"),
         (text(trial(2, *GAIN) | {"class": "huge"}), "trials.0.class"),
         (text(trial(2, *GAIN) | {"color": "red"}), "trials.0.color"),
         (text(trial(2)), "trials.0.readings"),

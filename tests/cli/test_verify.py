@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from bot.cli.entry import cli
 from bot.errors import CorruptRecord, UserError
 from tests.analysis.test_calibration import GAIN, SAME, text, trial, truth
+from tests.analysis.test_nulls import null
 
 
 def written(folder: Path, name: str, content: str) -> str:
@@ -35,6 +36,21 @@ def test_the_figures_of_several_files_add_up_in_one_plain_table(tmp_path: Path) 
     assert counts[1].split()[1:6] == ["+2", "%", "1", "of", "1"]
     assert counts[2].split()[1:3] == ["3", "0.000"]
     assert lines[-1].strip() == "file 2, trial 1 (k, +2 %): 4 processes read enough, not 5: no trial"
+
+
+def test_null_campaigns_have_a_table_and_who_was_accepted_has_a_name(tmp_path: Path) -> None:
+    lucky, false = null(*SAME, looks={40: 0.5}), null(*(1.5,) * 6, looks={7: 2.5}, size="<20us")
+    first = written(tmp_path, "a.json", text(nulls=[lucky]))
+    second = written(tmp_path, "b.json", text(trial(0, *SAME), nulls=[lucky, false]))
+    assert run(first, second).split("\n\n")[-1].splitlines() == [
+        "Null campaigns: accepted 1 of 3",
+        "(the best of 64 that are v0 in other words; medians of how much faster it was)",
+        " class  accepted  at most (95 %)  in the search  in fresh processes  min_gain",
+        " <20us    1 of 1        100.00 %       +2.500 %            +1.500 %   1.000 %",
+        "~100us    0 of 2         77.64 %       +0.500 %            +0.000 %   1.000 %",
+        "   all    1 of 3         86.46 %       +0.500 %            +0.000 %   1.000 %",
+        "  accepted: file 2, null campaign 1 (rows), kernel 7",
+    ]
 
 
 def test_every_figure_as_json(tmp_path: Path) -> None:
