@@ -51,8 +51,8 @@ from bot.worker.contract.hosting import (
 BLOCKS, BATCHES, PASSES = 16, 5, 8
 """Blocks a case, batches a place in a block, passes a batch: many more would fill the queue of launches."""
 PAIRS = 3
-"""Pairs of processes at most. Of two that do the same one can stay 5 % slower for as long as both live: longer is what
-is longer in all of them."""
+"""Pairs of processes at most. One pair may be some percent apart for as long as both live: longer is what is longer in
+all of them."""
 BATCH_S, START_S, CELL_S = 10.0, 90.0, 150.0
 """For one frame; for those in which something is imported or compiled; for all of it."""
 Ask = Callable[[str, int, int], float]
