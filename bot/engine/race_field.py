@@ -18,6 +18,7 @@ from bot.engine.space import (
     THREADS_PER_WARP,
     WARPS,
     block_constant,
+    next_power,
 )
 from bot.model.measurement import Case, CaseResult, Launch, Measurement, Suite
 from bot.model.race import MOST_RACERS, Numbers, Race
@@ -146,17 +147,15 @@ def field(files: tuple[SourceFile, ...], facts: Measurement, most: int = MOST_RA
     return tuple(racing for _, racing in sorted(found, key=lambda pair: pair[0])[:most])
 
 
-def _power(size: int) -> int:
-    return 1 << max(0, size - 1).bit_length()
-
-
 def _widths(cases: Sequence[tuple[Case, int]]) -> dict[str, int]:
     """Columns of each case's rows: of the one size that the blocks follow, as far as a block may reach."""
     widest = max((block for _, block in cases), default=0)
     shapes = [(case.id, dict(case.shape), block) for case, block in cases]
     names = set.intersection(*(set(shape) for _, shape, _ in shapes)) if shapes else set()
     follows = [
-        name for name in sorted(names) if all(min(_power(shape[name]), widest) == block for _, shape, block in shapes)
+        name
+        for name in sorted(names)
+        if all(min(next_power(shape[name]), widest) == block for _, shape, block in shapes)
     ]
     if len(follows) != 1:
         return {}

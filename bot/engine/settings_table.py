@@ -13,7 +13,7 @@ from bot.analysis.estimate import Price, price_on, timed
 from bot.analysis.stats import geometric_mean
 from bot.engine import launch_numbers
 from bot.engine.source import ESTIMATED, MEASURED
-from bot.engine.space import PER_THREAD, THREADS_PER_WARP, block_constant
+from bot.engine.space import PER_THREAD, THREADS_PER_WARP, block_constant, next_power
 from bot.model.measurement import CaseResult, Measurement, Suite, Survey
 
 NEAR_BEST = 1.02
@@ -148,7 +148,7 @@ def _rules(kernel: str, name: str, rows: Sequence[Row], *, blocks: bool) -> list
 
 def _edges(rows: Sequence[Row]) -> list[int]:
     """Powers of two that part rows which have gained from wider ones: between two widths nobody knows."""
-    widths = sorted({1 << (row.width - 1).bit_length() for row in rows if row.width})
+    widths = sorted({next_power(row.width) for row in rows if row.width})
     return widths[:-1] if all(row.width for row in rows) else []
 
 

@@ -20,6 +20,11 @@ MOST_SETTINGS = 24
 THREADS_PER_WARP = 32
 
 
+def next_power(size: int) -> int:
+    """What `triton.next_power_of_2` makes of a size."""
+    return 1 << max(0, size - 1).bit_length()
+
+
 def block_constant(launch: Launch) -> tuple[str, int] | None:
     """The constant a launch calls a block: the largest where there are several."""
     blocks = [(name, int(v)) for name, v in launch.constants if "BLOCK" in name.upper() and v.isdecimal()]

@@ -310,11 +310,6 @@ def _form(found: Found) -> str:
     return "None" if r.absent else f"{r.dtype[:40]} {list(r.shape)} with strides {list(r.stride)} on {r.device[:20]}"
 
 
-def rows(known: list[Known], mine: dict[str, Returned], *, baseline: bool) -> tuple[Row, ...]:
-    """For who has no use for draws."""
-    return compared(known, mine, baseline=baseline).rows
-
-
 def compared(known: list[Known], mine: dict[str, Returned], *, baseline: bool) -> Rows:
     """One row a case. A probe on which the untouched kernel itself fails asks nothing of a variant, as long as it
     passes others: without any yardstick nothing passes.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bot.campaign.machine import fold
+from bot.campaign.effects import Effect
+from bot.campaign.machine import fold, owed_in
 from bot.model.campaign import (
     Answer,
     Campaign,
@@ -142,6 +143,22 @@ def profile(roof_percent: float | None = 40.0) -> Profile:
             bottleneck=Bottleneck.MEMORY, confidence="heuristic", sentence="it moves bytes", roof_percent=roof_percent
         ),
     )
+
+
+def to_the_search(first: Profile, max_variants: int = 8) -> tuple[Fact, ...]:
+    """Up to where the first idea is owed, with nobody to ask."""
+    return (
+        requested(mode=Mode.AUTONOMOUS, max_variants=max_variants),
+        placed(1, Phase.PROFILE),
+        Profiled(order=order_id(1, Phase.PROFILE), profile=first),
+        placed(2, Phase.OPTIMIZE),
+    )
+
+
+def next_step(campaign: Campaign) -> Effect:
+    """What a GPU job would do now."""
+    (step,) = owed_in(campaign, Zone.MEASURE)
+    return step
 
 
 def verdict(decision: Decision, value: float | None = 1.2, gain: float | None = 0.2) -> Verdict:

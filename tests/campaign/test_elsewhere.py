@@ -8,19 +8,17 @@ from hypothesis import strategies as st
 
 from bot.campaign.effects import Effect, EndSearch, JudgeVariant, MeasureVariant, OpenRound, PushLineage, RaceNumbers
 from bot.campaign.lineage import score_of
-from bot.campaign.machine import advance, fold, owed, owed_in
+from bot.campaign.machine import advance, fold, owed
 from bot.campaign.spending import _told
 from bot.campaign.stopping import gpu_seconds, why_stop
 from bot.campaign.sweeping import minutes
-from bot.model.campaign import Campaign, Phase, StopReason, Zone
-from bot.model.commands import Mode
+from bot.model.campaign import Campaign, StopReason, Zone
 from bot.model.facts import (
     EffectDone,
     EffectRequested,
     Fact,
     MachineChanged,
     NumbersRaced,
-    Profiled,
     RoundOpened,
     SearchEnded,
     VariantJudged,
@@ -37,9 +35,9 @@ from tests.campaign.story import (
     STAGNANT,
     WRONG,
     measurement,
-    placed,
+    next_step,
     profile,
-    requested,
+    to_the_search,
     variant,
 )
 from tests.examples import many
@@ -76,24 +74,13 @@ def moved(runner: Runner = THERE, seconds: float = 1.0) -> MachineChanged:
 
 def began(*facts: Fact, max_variants: int = 8, runner: Runner = HERE) -> Campaign:
     first = profile().model_copy(update={"baseline": found(0, runner, 5.0)})
-    begun = (
-        requested(mode=Mode.AUTONOMOUS, max_variants=max_variants),
-        placed(1, Phase.PROFILE),
-        Profiled(order=P1, profile=first),
-        placed(2, Phase.OPTIMIZE),
-    )
-    return fold(Campaign(id=CAMPAIGN), (*begun, *facts))
+    return fold(Campaign(id=CAMPAIGN), (*to_the_search(first, max_variants=max_variants), *facts))
 
 
 def searching(*facts: Fact, max_variants: int = 8) -> Campaign:
     campaign = began(*facts, max_variants=max_variants)
     assert campaign.ignored == ()
     return campaign
-
-
-def next_step(campaign: Campaign) -> Effect:
-    (step,) = owed_in(campaign, Zone.MEASURE)
-    return step
 
 
 def measure(number: int) -> MeasureVariant:

@@ -5,17 +5,15 @@ from __future__ import annotations
 
 import pytest
 
-from bot.campaign.effects import Effect, EndSearch, MeasureVariant, OpenRound, RaceNumbers
+from bot.campaign.effects import EndSearch, MeasureVariant, OpenRound, RaceNumbers
 from bot.campaign.lineage import NUMBERS_TECHNIQUE, TRY_TECHNIQUE, has_race_ahead
-from bot.campaign.machine import advance, fold, owed_in
+from bot.campaign.machine import advance, fold
 from bot.campaign.spending import _told
 from bot.campaign.stopping import gpu_seconds
-from bot.model.campaign import Campaign, Phase, Profile, Zone
-from bot.model.commands import Mode
+from bot.model.campaign import Campaign, Profile
 from bot.model.facts import (
     Fact,
     NumbersRaced,
-    Profiled,
     RoundOpened,
     TryRequested,
     VariantJudged,
@@ -30,13 +28,12 @@ from tests.campaign.story import (
     COMMIT,
     MIRA,
     O2,
-    P1,
     STAGNANT,
     WRONG,
     measurement,
-    placed,
+    next_step,
     profile,
-    requested,
+    to_the_search,
     variant,
 )
 
@@ -49,13 +46,7 @@ def on(runner: Runner) -> Profile:
 
 
 def searching(*facts: Fact, runner: Runner = GPU) -> Campaign:
-    begun: tuple[Fact, ...] = (
-        requested(mode=Mode.AUTONOMOUS),
-        placed(1, Phase.PROFILE),
-        Profiled(order=P1, profile=on(runner)),
-        placed(2, Phase.OPTIMIZE),
-    )
-    found = fold(Campaign(id=CAMPAIGN), (*begun, *facts))
+    found = fold(Campaign(id=CAMPAIGN), (*to_the_search(on(runner)), *facts))
     assert found.ignored == ()
     return found
 
@@ -72,11 +63,6 @@ def played(number: int, verdict: Verdict, technique: str = "tile_rows", parent: 
         VariantMeasured(order=O2, number=number, measurement=measurement(one).model_copy(update={"runner": GPU})),
         VariantJudged(order=O2, number=number, verdict=verdict),
     )
-
-
-def next_step(campaign: Campaign) -> Effect:
-    (step,) = owed_in(campaign, Zone.MEASURE)
-    return step
 
 
 def test_ideas_come_before_a_race() -> None:

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import torch
 
+from bot.judge.answer import Returned
+from bot.judge.compare import compared
 from bot.judge.inputs import fill, raw_bytes
+from bot.judge.known import Known
 from bot.judge.plan import Probe, probes_of
 from bot.judge.recipes import RECIPES
 from bot.worker.contract import (
@@ -16,6 +19,7 @@ from bot.worker.contract import (
     CallAnswer,
     CheckAnswer,
     Refusal,
+    Row,
     RunAnswer,
     Shape,
     TensorOut,
@@ -96,3 +100,8 @@ def rewrite(folder: Path, answer: CheckAnswer, **changes: object) -> None:
     run = dataclasses.replace(call.runs[0], tensors=(first, *call.runs[0].tensors[1:]))
     changed = dataclasses.replace(call, runs=(run, *call.runs[1:]))
     (folder / ANSWER).write_text(render(dataclasses.replace(answer, calls=(changed, *answer.calls[1:]))))
+
+
+def rows(known: list[Known], mine: dict[str, Returned], *, baseline: bool) -> tuple[Row, ...]:
+    """What a comparison says of each case, for tests that are not about further draws."""
+    return compared(known, mine, baseline=baseline).rows

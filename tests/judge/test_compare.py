@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from bot.judge.answer import Found, Returned, read_answer
-from bot.judge.compare import once, rows
+from bot.judge.compare import once
 from bot.judge.inputs import raw_bytes
 from bot.judge.known import Known, known_of
 from bot.judge.plan import Probe, call_of, complete
 from bot.judge.recipes import RECIPES
 from bot.judge.tolerance import NOISE_FACTOR, errors
 from bot.worker.contract import Refusal, Row, Shape, TensorOut
-from tests.judge.returned import CHECKS, PROBES, RECIPE, Kernel, Results, right, write_answer
+from tests.judge.returned import CHECKS, PROBES, RECIPE, Kernel, Results, right, rows, write_answer
 
 FORWARD, FULL = (check.id for check in CHECKS)
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from bot.judge.answer import Found, Returned, Run
-from bot.judge.compare import compared, folded, rows
+from bot.judge.compare import compared, folded
 from bot.judge.inputs import fill, raw_bytes
 from bot.judge.known import Known, known_of
 from bot.judge.plan import (
@@ -42,6 +42,7 @@ from bot.judge.tolerance import (
     strayed,
 )
 from bot.worker.contract import Row, Shape, TensorOut
+from tests.judge.returned import rows
 
 ULP = torch.finfo(torch.float32).eps
 SOFTMAX, GROUPS = RECIPES["softmax"], RECIPES["group_norm"]

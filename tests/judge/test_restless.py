@@ -10,11 +10,10 @@ import pytest
 import torch
 
 from bot.judge.answer import read_answer
-from bot.judge.compare import rows
 from bot.judge.known import Known, known_of
 from bot.judge.plan import TURNS_ON_GPU, Probe, probes_of
 from bot.worker.contract import Row, Shape
-from tests.judge.returned import RECIPE, Kernel, Results, right, write_answer
+from tests.judge.returned import RECIPE, Kernel, Results, right, rows, write_answer
 
 CHECKS = (
     Shape("forward-3x64-float32", "forward", (("rows", 3), ("cols", 64)), "float32"),
