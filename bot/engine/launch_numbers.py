@@ -154,29 +154,27 @@ def knows_width(text: str, kernel: str, block_name: str) -> bool:
         return False
 
 
-def _conditional(site: LaunchSite, name: str, text: str, numbers: Numbers, why: str) -> cst.FunctionDef:
-    """A number that some launches keep: what it was is still asked for, so it is set anew behind it."""
+def _given(site: LaunchSite, name: str) -> tuple[Place | None, cst.BaseExpression | None]:
+    """Where a dictionary holds the number, and what the launch takes for it."""
     held = passed_on.place(site, name)
-    given = held.value if held is not None else site.argument(name)
-    old = source.code(given) if given is not None else USUAL_WARPS
+    return held, held.value if held is not None else site.argument(name)
+
+
+def _old(site: LaunchSite, name: str) -> str:
+    """What the launch takes for a number today."""
+    _, given = _given(site, name)
     if given is None and name != WARPS:
         raise NotUnderstood(f"{name} of {site.kernel} is Triton's own choice")
-    narrowed = _narrowed(text, numbers, site, old)
-    if held is not None:
-        return _set_passed_on(site, name, narrowed, why, held)
-    is_alone = isinstance(given, cst.Name) and source.loads(site.function, given.value) == 1
-    if isinstance(given, cst.Name) and is_alone and _is_made_here(site, given.value):
-        return _set_above(site, given.value, narrowed, why)
-    return _set_argument(site, name, narrowed, why)
+    return source.code(given) if given is not None else USUAL_WARPS
 
 
-def _number(site: LaunchSite, name: str, text: str, why: str) -> cst.FunctionDef:
-    """num_warps or num_stages of one launch."""
-    held = passed_on.place(site, name)
-    given = held.value if held is not None else site.argument(name)
+def _number(site: LaunchSite, name: str, text: str, why: str, *, keeps: bool = False) -> cst.FunctionDef:
+    """num_warps or num_stages of one launch. One that some launches keep is still asked for, so it is set anew behind
+    the place where it is made."""
+    held, given = _given(site, name)
     once = len(findall(site.function, m.Call(func=m.Subscript(value=m.Name(site.kernel))))) == 1
     if once and isinstance(given, cst.Name) and source.loads(site.function, given.value) == 1:
-        known = held is None or _is_known(site, given, _position(site, held))
+        known = not keeps and (held is None or _is_known(site, given, _position(site, held)))
         changed = _set_variable(site, given.value, text, why) if known else None
         if changed is not None:
             return changed
@@ -235,11 +233,9 @@ def _write_one(module: cst.Module, numbers: Numbers, index: int) -> cst.Module:
             in_call = site.argument(name) is not None or all(arg.star != "**" for arg in site.call.args)
             block = "" if in_call and "{block}" not in template else _block_text(site, numbers)
             text = template.format(block=block)
-            if numbers.up_to is not None:
-                changed = _conditional(site, name, text, numbers, why)
-            else:
-                changed = _number(site, name, text, why)
-            module, why = source.replaced(module, site.function, changed), ""
+            keeps = numbers.up_to is not None
+            text = _narrowed(text, numbers, site, _old(site, name)) if keeps else text
+            module, why = source.replaced(module, site.function, _number(site, name, text, why, keeps=keeps)), ""
     return module
 
 
@@ -269,8 +265,7 @@ def with_other_warps(text: str, kernel: str, *, more: bool, why: str) -> str:
         raise NotUnderstood(f"{kernel} chooses its warps by itself")
     for index in range(len(source.sites(module, kernel))):
         site = source.sites(module, kernel)[index]
-        held = passed_on.place(site, WARPS)
-        given = held.value if held is not None else site.argument(WARPS)
+        held, given = _given(site, WARPS)
         now = _scaled(source.code(given) if given is not None else USUAL_WARPS, more=more)
         if held is not None:
             changed = _set_passed_on(site, WARPS, now, why, held)
