@@ -127,7 +127,12 @@ def has_room(files: tuple[SourceFile, ...], facts: Measurement) -> bool:
     return any(_written(files, numbers) is not None for numbers in wanted)
 
 
-def field(files: tuple[SourceFile, ...], facts: Measurement, most: int = MOST_RACERS) -> tuple[Racing, ...]:
+def field(
+    files: tuple[SourceFile, ...],
+    facts: Measurement,
+    most: int = MOST_RACERS,
+    behind: frozenset[str] = frozenset(),
+) -> tuple[Racing, ...]:
     """What races against these files: each kernel's likeliest numbers first."""
     of, text = launched(facts), "\n".join(file.text for file in files)
     wanted = {kernel: numbers_of(kernel, launches, text) for kernel, launches in of.items()}
@@ -142,7 +147,7 @@ def field(files: tuple[SourceFile, ...], facts: Measurement, most: int = MOST_RA
             for one in numbers:
                 made = _written(made, one) or made
             cases = tuple(dict.fromkeys(case for one in numbers for case, _ in of[one.kernel]))
-            along = rewriting.in_float32(files, made)  # as its rule will bring it along
+            along = rewriting.in_float32(files, made, behind)  # as its rule will bring it along
             found.append((rank, Racing(numbers, along.files, cases)))
     return tuple(racing for _, racing in sorted(found, key=lambda pair: pair[0])[:most])
 

@@ -65,6 +65,16 @@ class Brief:
         return self.baseline.runner.evidence is Evidence.MEASURED
 
     @property
+    def behind(self) -> frozenset[str]:
+        """Kernels that passes launch, but no forward pass: what they make is read by themselves alone."""
+        forward = {case.id for case in self.suite.cases if case.direction == "forward"}
+        of_forward, every = (
+            {launch.kernel for case in self.baseline.cases if case.case in cases for launch in case.launches}
+            for cases in (forward, {case.id for case in self.suite.cases})
+        )
+        return frozenset(every - of_forward) if of_forward else frozenset()
+
+    @property
     def references(self) -> tuple[str, ...]:
         """What a new variant builds on, for its hypothesis."""
         return (f"v{self.incumbent}",) if self.incumbent else ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from bot.engine import launch_numbers, settings_table, steps
+from bot.engine import launch_numbers, settings_table, source, steps
 from bot.engine.settings_table import Choice, Row
 from bot.engine.source import NotUnderstood
 from bot.model.variant import Hypothesis, Proposal, SourceFile
@@ -29,11 +29,22 @@ class Origin:
 MODEL = Origin("all launch numbers that were compiled", "Estimated", settings_table.estimated)
 
 
+def _launching(brief: Brief, kernel: str) -> SourceFile | None:
+    for file in brief.sources:
+        try:
+            if source.sites(source.parse(file.text), kernel):
+                return file
+        except NotUnderstood:
+            continue
+    return None
+
+
 def chosen(brief: Brief, tables: Tables) -> tuple[Choice, ...]:
     """The rule for each kernel that promises something, the largest gain first."""
     found = []
     for kernel, (name, rows) in tables.items():
-        file = brief.file_of(kernel)
+        # A kernel of the library's other files may have other users: its launches here are this op's own.
+        file = brief.file_of(kernel) or _launching(brief, kernel)
         if file is not None:
             blocks = steps.by_block(file.text, kernel, name)
             narrow = launch_numbers.knows_width(file.text, kernel, name)

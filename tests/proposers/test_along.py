@@ -9,7 +9,7 @@ from bot.model.verdict import Decision
 from bot.proposers import along, engine
 from bot.proposers.brief import Brief
 from tests.engine.test_sum_in_float32 import HALF
-from tests.proposers.scene import PATH, after, brief
+from tests.proposers.scene import FWD, PATH, after, brief
 
 FILE = PATH.format("rms_norm")
 
@@ -36,6 +36,21 @@ def test_the_files_and_the_reason_grow_and_all_else_stays() -> None:
     assert found.hypothesis.why.startswith("As said. _forward and _backward add up in the type of their rows, where")
     assert found.hypothesis.model_copy(update={"why": "As said."}) == before.hypothesis
     assert found.proposer == before.proposer
+
+
+def test_what_only_backward_passes_launch_is_behind_and_changes_alone() -> None:
+    known = brief()
+    assert known.behind == {"_rms_norm_backward_kernel"}
+    text = HALF.replace("_forward", "_rms_norm_forward_kernel").replace("_backward", "_rms_norm_backward_kernel")
+    told = brief(sources=(SourceFile(path=FILE, text=text),))
+    for kernel, many in {"_rms_norm_backward_kernel": 1, "_rms_norm_forward_kernel": 2}.items():
+        found = along.whole(told, idea(with_warps(text, kernel)))
+        assert found.files[0].text.count(sum_in_float32.WHY) == many
+
+
+def test_where_no_forward_pass_was_seen_nothing_is_behind() -> None:
+    cases = tuple(case for case in brief().baseline.cases if case.case != FWD.id)
+    assert brief(baseline=brief().baseline.model_copy(update={"cases": cases})).behind == frozenset()
 
 
 def test_it_is_told_in_one_sentence() -> None:

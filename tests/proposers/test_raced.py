@@ -9,6 +9,7 @@ import pytest
 from bot.model.commands import Goal
 from bot.model.measurement import Evidence, Measurement, Timing
 from bot.model.race import Lap, Numbers, Race, Racer
+from bot.model.variant import SourceFile
 from bot.model.verdict import Decision
 from bot.proposers import engine, raced, warps
 from bot.proposers.brief import Brief
@@ -154,3 +155,27 @@ def test_what_a_gpu_measured_of_an_idea_outranks_what_the_model_sees_of_it() -> 
     assert engine.propose(nothing_to_race).hypothesis.technique == "pipeline_rows"  # type: ignore[union-attr]
     estimated = brief(surveys=())
     assert engine.propose(estimated).hypothesis.technique == "more_programs"  # type: ignore[union-attr]
+
+
+IMPORTED = """import triton
+
+from sample_kernels.ops.rows import _rms_norm_backward_kernel
+
+
+def backward(dy, n_rows, n_cols):
+    BLOCK_SIZE = triton.next_power_of_2(n_cols)
+    _rms_norm_backward_kernel[(n_rows,)](dy, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=32)
+    return dy
+"""
+
+
+def test_a_kernel_of_another_module_gets_its_numbers_where_it_is_launched() -> None:
+    """fused_linear_cross_entropy launches a kernel of the library's for all with 32 warps, whatever the width."""
+    path = brief().sources[0].path
+    elsewhere = IMPORTED.replace("_rms_norm_backward_kernel[", "_another[")
+    in_a_loop = IMPORTED.replace("    _rms", "    for _ in range(2):\n        _rms")
+    for why, text in {"imported": IMPORTED, "another": elsewhere, "in a loop": in_a_loop}.items():
+        ideas = list(raced.ideas(told(racer(16, 1.0, 1.5), sources=(SourceFile(path=path, text=text),)), "engine"))
+        assert bool(ideas) == (why == "imported")
+    (idea,) = raced.ideas(told(racer(16, 1.0, 1.5), sources=(SourceFile(path=path, text=IMPORTED),)), "engine")
+    assert idea is not None and "BLOCK_SIZE // 512" in idea.files[0].text
