@@ -15,13 +15,13 @@ import libcst.matchers as m
 
 from bot.engine import kernels, passed_on, source
 from bot.engine.finding import findall, nodes
+from bot.engine.most_warps import ANYWHERE, SAID, with_most
 from bot.engine.passed_on import Place
 from bot.engine.source import STAGES, WARPS, LaunchSite, NotUnderstood
 
 USUAL_WARPS = "4"
 """What Triton takes where a launch says nothing."""
-MOST_WARPS = 32
-MORE = re.compile(rf"min\((?P<factor>\d+) \* (?P<held>\w+), {MOST_WARPS}\)")
+MORE = re.compile(rf"min\((?P<factor>\d+) \* (?P<held>\w+), (?:{'|'.join(map(re.escape, SAID))})\)")
 FEWER = re.compile(r"max\((?P<held>\w+) // (?P<factor>\d+), 1\)")
 POWER = m.Call(
     func=m.OneOf(m.Name("next_power_of_2"), m.Attribute(attr=m.Name("next_power_of_2"))), args=[m.Arg(value=m.Name())]
@@ -32,7 +32,8 @@ LONGEST_BLOCK = 60
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """New numbers of one kernel's launch, as expressions in which `{block}` stands for its block."""
+    """New numbers of one kernel's launch, as expressions in which `{block}` stands for its block and `{most}` for the
+    most warps that it may have."""
 
     kernel: str
     block_name: str = "BLOCK_SIZE"
@@ -232,7 +233,7 @@ def _write_one(module: cst.Module, numbers: Numbers, index: int) -> cst.Module:
             site = _only_site(module, numbers, index)
             in_call = site.argument(name) is not None or all(arg.star != "**" for arg in site.call.args)
             block = "" if in_call and "{block}" not in template else _block_text(site, numbers)
-            text = template.format(block=block)
+            text = with_most(template, module).format(block=block)
             keeps = numbers.up_to is not None
             text = _narrowed(text, numbers, site, _old(site, name)) if keeps else text
             module, why = source.replaced(module, site.function, _number(site, name, text, why, keeps=keeps)), ""
@@ -266,7 +267,10 @@ def with_other_warps(text: str, kernel: str, *, more: bool, why: str) -> str:
     for index in range(len(source.sites(module, kernel))):
         site = source.sites(module, kernel)[index]
         held, given = _given(site, WARPS)
-        now = _scaled(source.code(given) if given is not None else USUAL_WARPS, more=more)
+        today = source.code(given) if given is not None else USUAL_WARPS
+        now = with_most(_scaled(today, more=more), module)
+        if now == today:
+            continue
         if held is not None:
             changed = _set_passed_on(site, WARPS, now, why, held)
         else:
@@ -278,7 +282,10 @@ def with_other_warps(text: str, kernel: str, *, more: bool, why: str) -> str:
 def _scaled(now: str, *, more: bool) -> str:
     """Twice or half the number. What was scaled before is scaled further, and not wrapped once more."""
     if now.isdecimal():
-        return str(int(now) * 2 if more else max(int(now) // 2, 1))
+        count = int(now) * 2 if more else max(int(now) // 2, 1)
+        return "{most}" if more and count > ANYWHERE else str(count)
+    if more and now in SAID:
+        return now
     before = (MORE if more else FEWER).fullmatch(now)
     factor, held = (int(before["factor"]), before["held"]) if before else (1, now if now.isidentifier() else f"({now})")
-    return f"min({2 * factor} * {held}, {MOST_WARPS})" if more else f"max({held} // {2 * factor}, 1)"
+    return f"min({2 * factor} * {held}, {{most}})" if more else f"max({held} // {2 * factor}, 1)"

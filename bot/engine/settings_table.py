@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from bot.analysis.estimate import Price, price_on, timed
 from bot.analysis.stats import geometric_mean
 from bot.engine import launch_numbers
+from bot.engine.most_warps import ANYWHERE, MOST_WARPS
 from bot.engine.source import ESTIMATED, MEASURED
 from bot.engine.space import PER_THREAD, THREADS_PER_WARP, block_constant, next_power
 from bot.model.measurement import CaseResult, Measurement, Suite, Survey
@@ -53,7 +54,7 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Rule:
     """How the launch numbers follow the block. `cap` is the widest block a step may take, or None to leave it; wider
-    rows than `up_to` keep the numbers they have."""
+    rows than `up_to` keep the numbers they have. `{block}` and `{most}` of the text are those of launch_numbers."""
 
     kernel: str
     block_name: str
@@ -69,6 +70,12 @@ class Rule:
     def config(self, block: int) -> Config:
         taken = block if self.cap is None else min(block, self.cap)
         return taken, self.warps(taken)
+
+    @property
+    def fits_anywhere(self) -> bool:
+        """Whether its widest block gets no more warps than any GPU launches, so that nobody has to tell them apart."""
+        ends = [end for end in (self.cap, self.up_to) if end is not None]
+        return bool(ends) and self.warps(min(ends)) <= ANYWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +94,8 @@ def per_thread(kernel: str, name: str, each: int, cap: int | None = None) -> Rul
     return Rule(
         kernel=kernel,
         block_name=name,
-        warps_text=f"min(max({{block}} // {step}, 1), 32)",
-        warps=lambda block: min(max(block // step, 1), 32),
+        warps_text=f"min(max({{block}} // {step}, 1), {{most}})",
+        warps=lambda block: min(max(block // step, 1), MOST_WARPS),
         says=f"{columns}{each} elements a thread",
         cap=cap,
     )
@@ -96,7 +103,7 @@ def per_thread(kernel: str, name: str, each: int, cap: int | None = None) -> Rul
 
 def always(kernel: str, name: str, warps: int) -> Rule:
     """The same count at any width: for a race, never for a patch."""
-    return Rule(kernel, name, str(warps), lambda _: warps, f"{warps} warps")
+    return Rule(kernel, name, str(warps) if warps <= ANYWHERE else "{most}", lambda _: warps, f"{warps} warps")
 
 
 def _steps(kernel: str, name: str, table: Mapping[int, int]) -> Rule | None:
@@ -110,15 +117,23 @@ def _steps(kernel: str, name: str, table: Mapping[int, int]) -> Rule | None:
     if not 1 <= len(edges) <= MOST_STEPS:
         return None
     last = edges[-1][1]
-    text = f"max({last}, {{block}} // {WIDEST})" if last < 32 else "32"
-    for block, warps in reversed(edges[:-1]):
-        text = f"{warps} if {{block}} <= {block} else {text}"
 
     def warps_of(block: int) -> int:
-        return next((warps for edge, warps in edges[:-1] if block <= edge), max(last, min(block // WIDEST, 32)))
+        return next((warps for edge, warps in edges[:-1] if block <= edge), max(last, min(block // WIDEST, MOST_WARPS)))
 
     listed = [f"{warps} warps up to a block of {block}" for block, warps in edges[:-1]]
-    return Rule(kernel, name, text, warps_of, ", ".join([*listed, f"{last} {'beyond' if listed else 'warps'}"]))
+    says = ", ".join([*listed, f"{last} {'beyond' if listed else 'warps'}"])
+    return Rule(kernel, name, _steps_text(edges), warps_of, says)
+
+
+def _steps_text(edges: Sequence[tuple[int, int]]) -> str:
+    """Each count up to its block, and beyond the last one as many as keep a thread from too much. Never too many."""
+    *earlier, (_, last) = edges
+    ends = last > ANYWHERE and all(warps <= ANYWHERE for _, warps in earlier)
+    text = "{most}" if ends else f"max({last}, {{block}} // {WIDEST})"
+    for block, warps in reversed(earlier):
+        text = f"{warps} if {{block}} <= {block} else {text}"
+    return text if ends else f"min({text}, {{most}})"
 
 
 def _best_warps(rows: Sequence[Row]) -> dict[int, int]:
@@ -282,10 +297,11 @@ def written(text: str, choice: Choice, arch: str, words: Callable[[Choice, str],
 
 
 def write(text: str, rule: Rule, why: str = "") -> str:
+    plain = rule.warps_text.replace("{most}", str(MOST_WARPS))
     numbers = launch_numbers.Numbers(
         kernel=rule.kernel,
         block_name=rule.block_name,
-        warps=rule.warps_text,
+        warps=plain if rule.fits_anywhere else rule.warps_text,
         block=f"min({{block}}, {rule.cap})" if rule.cap is not None else None,
         why=why,
         up_to=rule.up_to,

@@ -10,7 +10,7 @@ from typing import Any
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine.finding import findall
+from bot.engine.finding import findall, nodes
 
 ESTIMATED, MEASURED = "(estimated for ", "(measured on "
 """Part of every comment beside a rule: a later rule for the same launch takes its place."""
@@ -268,34 +268,53 @@ LONGEST = 120
 """Characters of a line."""
 
 
-def _new_line(indent: str) -> cst.ParenthesizedWhitespace:
-    return cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(indent))
+def _new_line(depth: int) -> cst.ParenthesizedWhitespace:
+    return cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace("    " * depth))
 
 
-def _on_lines(call: cst.Call) -> cst.Call:
-    """A call with each argument in a line of its own, as formatters write one that is too long."""
-    comma, end = cst.Comma(whitespace_after=_new_line("    ")), cst.Comma(whitespace_after=_new_line(""))
-    bare = [arg.with_changes(comma=comma, whitespace_after_arg=cst.SimpleWhitespace("")) for arg in call.args]
-    bare[-1] = bare[-1].with_changes(comma=end)
-    return call.with_changes(args=bare, whitespace_before_args=_new_line("    "))
+BRACKETS = LAUNCH | m.Dict() | m.Call(func=m.Name("min"))
+"""What may be broken into lines: launches, the dictionaries they get, and numbers that have an end."""
+
+
+def _on_lines(node: cst.Call | cst.Dict, depth: int) -> cst.Call | cst.Dict:
+    """Brackets with each part in a line of its own, as formatters write those that are too long."""
+    inner, outer = _new_line(depth + 1), _new_line(depth)
+    parts = [part.with_changes(comma=cst.Comma(whitespace_after=inner)) for part in _parts(node)]
+    parts[-1] = parts[-1].with_changes(comma=cst.Comma(whitespace_after=outer))
+    if isinstance(node, cst.Dict):
+        left, right = cst.LeftCurlyBrace(whitespace_after=inner), cst.RightCurlyBrace()
+        return node.with_changes(elements=parts, lbrace=left, rbrace=right)
+    bare = [part.with_changes(whitespace_after_arg=cst.SimpleWhitespace("")) for part in parts]
+    return node.with_changes(args=bare, whitespace_before_args=inner)
+
+
+def _parts(node: cst.Call | cst.Dict) -> tuple[Any, ...]:
+    return tuple(node.elements if isinstance(node, cst.Dict) else node.args)
 
 
 def in_lines(module: cst.Module, before: str) -> cst.Module:
-    """The module with its launches in lines that are not too long, where a change made them so."""
+    """The module with its launches and their numbers in lines that are not too long, where a change made them so."""
     known = set(before.splitlines())
+    while (found := _broken(module, known)) is not None:
+        module = replaced(module, *found)
+    return module
+
+
+def _broken(module: cst.Module, known: set[str]) -> tuple[cst.CSTNode, cst.CSTNode] | None:
+    """The outermost brackets in lines that are too long, and what they are in lines of their own."""
     long = {line.strip() for line in str(module.code).splitlines() if len(line) > LONGEST and line not in known}
-    if not long:
-        return module
-
-    class Break(cst.CSTTransformer):  # type: ignore[misc]
-        def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
-            if not m.matches(original_node, LAUNCH) or findall(original_node, m.Comment()):
-                return updated_node
-            lines = [line.strip() for line in code(original_node).splitlines()]
-            mine = any(line in long for line in lines) or (len(lines) == 1 and any(lines[0] in one for one in long))
-            return _on_lines(updated_node) if mine else updated_node
-
-    return cst.ensure_type(module.visit(Break()), cst.Module)
+    around = findall(module, BRACKETS) if long else []
+    for node in around:
+        if not isinstance(node, cst.Call | cst.Dict) or not _parts(node) or findall(node, m.Comment()):
+            continue
+        told = code(node)
+        lines = [line.strip() for line in told.splitlines()]
+        if any(line in long for line in lines) or (len(lines) == 1 and any(told in one for one in long)):
+            outer = [one for one in around if one is not node and "\n" in code(one)]
+            made = _on_lines(node, sum(any(inner is node for inner in nodes(one)) for one in outer))
+            if code(made) != told:
+                return node, made
+    return None
 
 
 def line_of(site: LaunchSite) -> cst.SimpleStatementLine:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bot.engine import launch_numbers
+from bot.engine.most_warps import MOST_WARPS
 from bot.engine.source import NotUnderstood
 from bot.model.variant import Hypothesis, Proposal
 from bot.proposers.brief import Brief
@@ -28,7 +29,7 @@ class Way:
 
 
 WAYS = (
-    Way("more_warps", "Twice as many warps", more=True, last=launch_numbers.MOST_WARPS),
+    Way("more_warps", "Twice as many warps", more=True, last=MOST_WARPS),
     Way("fewer_warps", "Half as many warps", more=False, last=1),
 )
 

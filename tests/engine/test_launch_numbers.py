@@ -14,6 +14,7 @@ from tests.engine.library import changes, op, sample
 
 WHY = "16 elements a thread (estimated for sm_90)."
 PER_THREAD = "min(max({block} // 512, 1), 32)"
+BY_TORCH = "16 if torch.version.hip else 32"
 NARROW = "min(max(BLOCK_SIZE // 512, 1), 32) if n_cols <= 32768"
 BRANCHES = """
 num_warps = 4
@@ -168,8 +169,8 @@ def test_no_launch_says_a_number_twice_whatever_the_dictionary_holds() -> None:
     assert {one.get("num_stages") for one in said} == {None, 2, 4}
 
 
-def launched_by(text: str, device: str) -> dict[str, object]:
-    """The named arguments with which `run` launches its kernel."""
+def launched_by(text: str, device: str = "cuda", hip: str | None = None) -> dict[str, object]:
+    """The named arguments with which `run` launches its kernel, where torch was built for this HIP."""
     told: dict[str, object] = {}
 
     class Kernel:
@@ -179,6 +180,8 @@ def launched_by(text: str, device: str) -> dict[str, object]:
     host = text[text.index("def run(") :]
     names: dict[str, object] = {
         "_k": Kernel(),
+        "torch": SimpleNamespace(version=SimpleNamespace(hip=hip)),
+        "is_hip": lambda: hip is not None,
         "settings": lambda n_cols: (4096, 2),
         "set_large_grf_mode": lambda kernel_args: kernel_args.update({"grf_mode": "large"}),
     }
@@ -282,6 +285,44 @@ _k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=x.a_long_name_of_so
         "        num_warps=min(max(BLOCK_SIZE // 512, 1), 32) if x.a_long_name_of_something else 8,",
         "        num_stages=2,",
         "    )",
+    ]
+
+
+FOLLOWED = """
+BLOCK_SIZE = 4096 * n_rows
+_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=4)
+"""
+LONG = "min(4 if {block} <= 1024 else 8 if {block} <= 16384 else max(16, {block} // 2048), {most})"
+
+
+def test_a_number_that_is_too_long_for_its_line_gets_a_line_for_each_part() -> None:
+    said = [
+        "4 if BLOCK_SIZE <= 1024 else 8 if BLOCK_SIZE <= 16384 else max(16, BLOCK_SIZE // 2048),",
+        f"{BY_TORCH},",
+    ]
+    made = FOLLOWED.replace("_k[", "num_warps = 4\n_k[").replace("num_warps=4", "num_warps=num_warps")
+    assert rewritten(made, warps=LONG)[1] == [
+        f"    # {WHY}",
+        "    num_warps = min(",
+        *(f"        {line}" for line in said),
+        "    )",
+    ]
+    _, new = rewritten(FOLLOWED, warps=LONG)
+    assert new[-6:] == [
+        "        BLOCK_SIZE=BLOCK_SIZE,",
+        "        num_warps=min(",
+        *(f"            {line}" for line in said),
+        "        ),",
+        "    )",
+    ]
+    _, new = rewritten(f"{LAYER_NORM}return num_warps\n", warps=LONG)
+    assert new == [
+        f"    # {WHY}",
+        "    kernel_args = {",
+        '        "num_warps": min(',
+        *(f"            {line}" for line in said),
+        "        ),",
+        "    }",
     ]
 
 
@@ -438,14 +479,15 @@ def launched_with(warps: str, *turns: bool) -> str:
     ("warps", "turns", "told"),
     [
         (", num_warps=8", (True,), "num_warps=16"),
-        (", num_warps=8", (True, True), "num_warps=32"),
+        (", num_warps=8", (True, True), f"num_warps={BY_TORCH}"),
+        (", num_warps=16, num_stages=2", (True,), f"num_warps={BY_TORCH}, num_stages=2"),
         (", num_warps=8", (False,), "num_warps=4"),
-        (", num_warps=1", (False,), "num_warps=1"),
         ("", (True,), "num_warps=8"),
-        (", num_warps=num_warps", (True,), "num_warps=min(2 * num_warps, 32)"),
-        (", num_warps=num_warps", (True, True), "num_warps=min(4 * num_warps, 32)"),
+        (", num_warps=num_warps", (True,), f"num_warps=min(2 * num_warps, {BY_TORCH})"),
+        (", num_warps=num_warps", (True, True), f"num_warps=min(4 * num_warps, {BY_TORCH})"),
+        (", num_warps=min(2 * num_warps, 32)", (True,), f"num_warps=min(4 * num_warps, {BY_TORCH})"),
         (", num_warps=num_warps", (False, False), "num_warps=max(num_warps // 4, 1)"),
-        (", num_warps=num_warps + 1", (True,), "num_warps=min(2 * (num_warps + 1), 32)"),
+        (", num_warps=num_warps + 1", (True,), f"num_warps=min(2 * (num_warps + 1), {BY_TORCH})"),
     ],
 )
 def test_warps_are_doubled_or_halved_where_the_launch_says_them(warps: str, turns: tuple[bool, ...], told: str) -> None:
@@ -456,7 +498,7 @@ def test_warps_in_a_dictionary_are_doubled_there() -> None:
     before = op(LAYER_NORM)
     gone, new = changes(before, with_other_warps(before, "_k", more=True, why="Others."))
     assert gone == ['    kernel_args = {"num_warps": num_warps}']
-    assert new == ["    # Others.", '    kernel_args = {"num_warps": min(2 * num_warps, 32)}']
+    assert new == ["    # Others.", f'    kernel_args = {{"num_warps": min(2 * num_warps, {BY_TORCH})}}']
 
 
 def test_warps_in_a_dictionary_of_others_are_left_alone() -> None:

@@ -7,15 +7,23 @@ from dataclasses import replace
 import pytest
 
 from bot.analysis.estimate import timed
-from bot.engine.settings_table import Row, choose, tables, written
+from bot.engine.settings_table import Row, Rule, _steps, always, choose, per_thread, tables, write, written
 from bot.engine.source import NotUnderstood
 from bot.model.measurement import Survey
 from tests.analysis import made
-from tests.engine.library import changes, sample
+from tests.engine.library import changes, op, sample
 
 
 def row(case: str, block: int, now: int, us: dict[tuple[int, int], float]) -> Row:
     return Row(case=case, weight=1.0, block=block, now=(block, now), us=us)
+
+
+NVIDIA, AMD = "32 if not False else 16", "32 if not True else 16"
+
+
+def said(rule: Rule, block: int, most: str = NVIDIA) -> object:
+    """The number that the text comes to."""
+    return eval(rule.warps_text.format(block=str(block), most=most))
 
 
 def test_a_rule_that_follows_the_block_is_taken_when_it_is_near_the_best_everywhere() -> None:
@@ -25,7 +33,7 @@ def test_a_rule_that_follows_the_block_is_taken_when_it_is_near_the_best_everywh
     ]
     found = choose(rows, "_k", "BLOCK_SIZE", blocks=False)
     assert found is not None
-    assert found.rule.warps_text == "min(max({block} // 512, 1), 32)"
+    assert found.rule.warps_text == "min(max({block} // 512, 1), {most})"
     assert [found.rule.config(block) for block in (256, 1024, 4096, 65536)] == [
         (256, 1),
         (1024, 2),
@@ -44,9 +52,10 @@ def test_thresholds_are_taken_only_where_they_pay() -> None:
         ]
 
     close = choose(rows(10.0), "_k", "BLOCK_SIZE", blocks=False)
-    assert close is not None and close.rule.warps_text == "min(max({block} // 256, 1), 32)"
+    assert close is not None and close.rule.warps_text == "min(max({block} // 256, 1), {most})"
     far = choose(rows(5.0), "_k", "BLOCK_SIZE", blocks=False)
-    assert far is not None and far.rule.warps_text == "4 if {block} <= 1024 else max(16, {block} // 2048)"
+    assert far is not None
+    assert far.rule.warps_text == "min(4 if {block} <= 1024 else max(16, {block} // 2048), {most})"
     assert [far.rule.config(block)[1] for block in (512, 1024, 2048, 8192, 65536)] == [4, 4, 16, 16, 32]
 
 
@@ -58,8 +67,26 @@ def test_text_and_numbers_of_thresholds_are_one_rule() -> None:
     ]
     found = choose(rows, "_k", "BLOCK_SIZE", blocks=False)
     assert found is not None
-    for block in (256, 1024, 2048, 4096, 8192, 32768, 65536):
-        assert eval(found.rule.warps_text.format(block=str(block))) == found.rule.config(block)[1]
+    for block in (256, 1024, 2048, 4096, 8192, 32768, 65536, 131072):
+        assert said(found.rule, block) == found.rule.config(block)[1]
+        assert said(found.rule, block, AMD) == min(found.rule.config(block)[1], 16)
+
+
+@pytest.mark.parametrize(
+    ("narrow", "wide", "text"),
+    [
+        (4, 32, "4 if {block} <= 1024 else {most}"),
+        (32, 4, "min(32 if {block} <= 1024 else max(4, {block} // 2048), {most})"),
+        (32, 32, "{most}"),
+    ],
+)
+def test_thresholds_end_with_the_most_that_may_be(narrow: int, wide: int, text: str) -> None:
+    """Also where fewer are wanted for wide rows, and beyond all blocks that were surveyed."""
+    found = _steps("_k", "BLOCK_SIZE", {1024: narrow, 8192: wide})
+    assert found is not None and found.warps_text == text
+    for block in (1024, 2048, 65536, 131072):
+        assert said(found, block) == found.config(block)[1]
+        assert said(found, block, AMD) == min(found.config(block)[1], 16)
 
 
 @pytest.mark.parametrize("each", [8, 16, 32])
@@ -68,7 +95,8 @@ def test_text_and_numbers_of_a_following_rule_are_one(each: int) -> None:
     found = choose([row("only", 4096, 1, us)], "_k", "BLOCK_SIZE", blocks=False)
     assert found is not None
     for block in (32, 512, 4096, 65536):
-        assert eval(found.rule.warps_text.format(block=str(block))) == found.rule.config(block)[1]
+        assert said(found.rule, block) == found.rule.config(block)[1]
+        assert said(found.rule, block, AMD) == min(found.rule.config(block)[1], 16)
 
 
 def test_a_rule_whose_setting_was_not_compiled_on_every_shape_is_not_taken() -> None:
@@ -181,9 +209,39 @@ def test_a_rule_is_written_with_its_reason() -> None:
         [],
         [
             "    # 16 elements a thread: 1.11x over the scored shapes (estimated for sm_90).",
-            "    num_warps = min(max(BLOCK_SIZE // 512, 1), 32)",
+            "    num_warps = min(max(BLOCK_SIZE // 512, 1), 16 if torch.version.hip else 32)",
         ],
     )
+
+
+@pytest.mark.parametrize(
+    ("each", "cap", "up_to", "told"),
+    [
+        (16, 8192, None, False),
+        (16, 16384, None, True),
+        (32, 16384, None, False),
+        (8, 8192, None, True),
+        (16, None, None, True),
+        (16, None, 8192, False),
+        (16, None, 16384, True),
+        (16, 8192, 16384, False),
+        (16, 16384, 8192, False),
+    ],
+)
+def test_amd_is_told_apart_only_where_more_than_16_warps_can_come_out(
+    each: int, cap: int | None, up_to: int | None, told: bool
+) -> None:
+    text = op("BLOCK_SIZE = triton.next_power_of_2(n_cols)\n_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE)")
+    rule = replace(per_thread("_k", "BLOCK_SIZE", each, cap), up_to=up_to)
+    after = write(text, rule)
+    assert ("16 if torch.version.hip else 32" in after) is told
+    assert (f"num_warps=min(max(BLOCK_SIZE // {32 * each}, 1), 32)" in after) is not told
+
+
+@pytest.mark.parametrize(("warps", "said"), [(16, "16"), (32, "16 if torch.version.hip else 32")])
+def test_what_races_is_said_as_what_is_written_in_the_end(warps: int, said: str) -> None:
+    text = op("_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=1024, num_warps=4)")
+    assert f"num_warps={said})" in write(text, always("_k", "BLOCK_SIZE", warps))
 
 
 def test_a_rule_for_a_kernel_that_is_launched_elsewhere_is_not_written() -> None:
