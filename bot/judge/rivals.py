@@ -96,6 +96,10 @@ class RivalArm:
     def has_before(self) -> bool:
         return self._call.direction == "backward"
 
+    @property
+    def only_asks(self) -> bool:
+        return False
+
     def _forward(self, lane: Lane) -> None:
         given = {}
         for argument in self._call.arguments:

@@ -11,8 +11,8 @@ import torch
 from bot.judge.arms import MAKERS, OPERATIONS, Arm, Lane
 from bot.judge.layout import ALIGN, BANKS, layout_of, padded, scratch_of
 from bot.worker.contract import Argument, Call, ContractError, TensorSpec
-from bot.worker.contract.tape import LIBRARY, Item, Left, Operation, Region, Tape, View
-from tests.worker.tapes import X, Y, operation, tape
+from bot.worker.contract.tape import LIBRARY, Item, Kernel, Left, Operation, Region, Tape, View
+from tests.worker.tapes import X, Y, kernel, operation, tape
 
 CALL = Call("c", "forward-4x8", "forward", (Argument("x", TensorSpec("x", "float32", (4, 8))),), (), blob="", turns=1)
 
@@ -52,6 +52,27 @@ def test_a_step_reads_one_region_and_writes_another() -> None:
 
 def item(view: View) -> Item:
     return Item("view", view=view)
+
+
+EQUAL = operation("aten::equal", item(X), item(X), result=None)
+
+
+@pytest.mark.parametrize(
+    ("steps", "asks"),
+    [
+        ((EQUAL,), True),
+        ((EQUAL, EQUAL), True),
+        ((EQUAL, operation("aten::zero_", item(Y), result=None)), False),
+        ((EQUAL, kernel()), False),
+        ((operation("aten::mul_.Tensor", item(X), Item("float", number=2.0), result=None),), False),
+    ],
+)
+def test_who_only_asks_may_ask_again_and_changes_nothing(steps: tuple[Operation | Kernel, ...], asks: bool) -> None:
+    told = tape(*steps, before=(operation(),))
+    arm = Arm(told, Path("nowhere"), layout_of(CALL, told, 1), driver=None)  # type: ignore[arg-type]
+    assert arm.only_asks == asks
+    if asks:
+        assert torch.equal(played(told, numbers())[0], 2 * numbers())
 
 
 @pytest.mark.parametrize(
