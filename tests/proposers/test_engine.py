@@ -9,13 +9,14 @@ from functools import cache
 import pytest
 
 from bot.model.measurement import Survey
-from bot.model.variant import Proposal, sources_digest
+from bot.model.variant import Proposal, SourceFile, sources_digest
 from bot.model.verdict import Decision
 from bot.proposers import engine
 from bot.proposers.brief import Brief
 from tests.analysis import made
 from tests.engine.library import sample
-from tests.proposers.scene import BWD, FWD, after, brief, launches_of
+from tests.engine.test_partial_sums import GROUPS
+from tests.proposers.scene import BWD, FWD, PATH, after, brief, launches_of
 
 
 def ideas(told: Brief, decision: Decision) -> list[Proposal]:
@@ -242,3 +243,23 @@ def test_every_idea_for_the_sample_is_python_and_keeps_its_public_names(kernel: 
 
 def test_the_same_brief_always_gives_the_same_idea() -> None:
     assert engine.propose(brief()) == engine.propose(brief())
+
+
+def atomic(*lines: str) -> str:
+    """What the engine makes of atomic additions in a kernel that the scored backward pass launches."""
+    text = GROUPS.replace("_k", "_rms_norm_backward_kernel")
+    for line in lines:
+        text = text.replace(line, "")
+    files = (SourceFile(path=PATH.format("rms_norm"), text=text),)
+    proposal = next(
+        idea for idea in ideas(brief(sources=files), Decision.REJECTED) if techniques([idea]) == ["partial_sums"]
+    )
+    assert proposal.hypothesis.why.startswith("All programs add to the same few cache lines")
+    return proposal.files[0].text
+
+
+def test_partial_sums_are_added_up_in_one_launch_where_there_are_two_of_them() -> None:
+    both = atomic()
+    assert "dw, db = _sum_shares(dw, w.dtype, db, b.dtype)" in both and ".sum(dim=0)" not in both.split("def run")[1]
+    one = atomic("        tl.atomic_add(db_ptr + channel, db.to(dtype))\n")
+    assert "dw = dw.sum(dim=0).to(w.dtype)" in one
