@@ -154,12 +154,9 @@ class MeasuredBench(StaticBench):
         books = self._books(files)
         cases, stamps, fault = self._facts(compiled, books, checked.shares)
         rows, fault = checked.rows, checked.fault or fault
-        looked, went = None, None
         if fault is None and self._all_right(rows):
             with self._turn:
                 cases, rows, fault = self._timed(files, cases, rows)
-                if fault is None and sanitizer.is_finalist(cases):
-                    looked, went = self._last_questions(files)
         return Measurement(
             runner=self.runner,
             source=sources_digest(files),
@@ -167,8 +164,6 @@ class MeasuredBench(StaticBench):
             cases=cases,
             passports=stamps,
             fault=fault,
-            sanitized=looked,
-            under_compile=went,
             seconds=round(time.monotonic() - started, 3),
         )
 
@@ -208,11 +203,14 @@ class MeasuredBench(StaticBench):
         with self._scene(files) as scene:
             return look(scene, kernels, clocked)
 
-    def _last_questions(self, files: tuple[SourceFile, ...]) -> tuple[Sanitized, UnderCompile]:
-        """Side by side, as nothing is timed any more and much of either is the host's."""
-        with ThreadPoolExecutor(max_workers=1) as beside:
+    def asked_last(self, files: tuple[SourceFile, ...], found: Measurement) -> Measurement:
+        """What tools make of a finalist, side by side: nothing is timed any more, and much of either is the host's."""
+        started = time.monotonic()
+        with self._turn, ThreadPoolExecutor(max_workers=1) as beside:
             went = beside.submit(self.under_compile, files)
-            return self.sanitized(files), went.result()
+            told = {"sanitized": self.sanitized(files), "under_compile": went.result()}
+        seconds = round(found.seconds + time.monotonic() - started, 3)
+        return found.model_copy(update={**told, "seconds": seconds})
 
     def sanitized(self, files: tuple[SourceFile, ...]) -> Sanitized:
         """What these files do to memory that is not theirs, and v0 does not."""

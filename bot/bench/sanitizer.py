@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.analysis.measured import read_case
 from bot.bench import overlay
 from bot.bench.cell import Around, answered, places, start_afresh
 from bot.bench.launcher import Ended, Limits
@@ -20,7 +19,7 @@ from bot.bench.looking import Scene
 from bot.bench.nvidia_tool import Tool, first_of
 from bot.bench.sandbox import Mount
 from bot.errors import OperatorError
-from bot.model.measurement import CaseResult, Fault, Sanitized
+from bot.model.measurement import Fault, Sanitized
 from bot.worker.contract import REQUEST, Call, Plan, render
 from bot.worker.contract.looking import LookAnswer, LookRequest
 
@@ -29,8 +28,6 @@ LOG = "sanitizer.log"
 PLACES = ("usr/local/cuda*/bin/compute-sanitizer", "usr/local/cuda*/compute-sanitizer/compute-sanitizer")
 MOST_BYTES, MOST_LOG = 2**18, 2**20
 """Of the tensors of a pass that is run; of what the tool may write."""
-LEAST_GAIN = 0.005
-"""A variant none of whose cases gained as much wins nothing: half of what it takes."""
 SEPARATE = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 _MARK = "========="
 _SUMMARY = re.compile(r"ERROR SUMMARY: ([\d,]+) errors?")
@@ -64,12 +61,6 @@ def _candidates() -> Iterable[Path]:
 def find_tool() -> Tool | None:
     """The one on the PATH, else the newest of a CUDA toolkit."""
     return first_of(_candidates())
-
-
-def is_finalist(cases: tuple[CaseResult, ...]) -> bool:
-    """Whether fresh processes read anything of it that could win."""
-    readings = [reading for case in cases if (reading := read_case(case)) is not None and reading.is_confirmed]
-    return any(reading.estimate.mean > LEAST_GAIN for reading in readings)
 
 
 # -- what is run ------------------------------------------------------------------------------------------------------

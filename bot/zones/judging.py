@@ -36,7 +36,12 @@ def verdict_of(campaign: Campaign, number: VariantNumber) -> Verdict:
     """The verdict that follows from what the journal holds of this round."""
     played = campaign.round_of(number)
     assert played is not None and played.measurement is not None
-    hearing = _hearing(campaign, number, played.measurement)
+    return verdict_on(campaign, number, played.measurement)
+
+
+def verdict_on(campaign: Campaign, number: VariantNumber, measurement: Measurement) -> Verdict:
+    """The verdict that would follow if this were measured of the round."""
+    hearing = _hearing(campaign, number, measurement)
     return looked_at_again(hearing) if is_second_look(campaign, number) else judge(hearing)
 
 

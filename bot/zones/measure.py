@@ -57,6 +57,7 @@ from bot.targets.contract import CONFIG, TRUSTED, RepoConfig, read_config
 from bot.targets.liger import open_target
 from bot.targets.tree import DirectoryTree
 from bot.zones import elsewhere, oracle
+from bot.zones.finalists import asked_last
 from bot.zones.intake import SEGMENT
 from bot.zones.judging import unrun, verdict_of
 from bot.zones.profiling import counted, profiled
@@ -221,7 +222,9 @@ class Shift:
         # Hostile text is refused before any of it runs.
         measurement = unrun(self.campaign, effect.number)
         if measurement is None:
-            measurement = timed(self.bench(profile).measure(files, passports=True), profile.suite)
+            bench = self.bench(profile)
+            measurement = timed(bench.measure(files, passports=True), profile.suite)
+            measurement = asked_last(bench, self.campaign, effect.number, files, measurement)
         return VariantMeasured(order=effect.order, number=effect.number, measurement=measurement)
 
     def judge(self, effect: JudgeVariant) -> Fact:

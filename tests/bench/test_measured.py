@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from bot.bench import measured
 from bot.bench.bailiff import Objection
 from bot.bench.checks import Checked
 from bot.bench.measured import MeasuredBench
 from bot.bench.rivals import BLOCKS
 from bot.bench.takes import Take
-from bot.model.measurement import CaseResult, Measurement, Sanitized, UnderCompile
+from bot.model.measurement import Measurement, Sanitized, UnderCompile
+from bot.model.variant import sources_digest
 from bot.worker.contract.timing import Blocks, Closed, Opened, OpenRequest
 from tests.bench import tiny
 from tests.render.builders import GPU_RUNNER
@@ -85,38 +85,6 @@ def test_a_rival_that_falls_is_told_and_a_case_that_cannot_be_replayed_is_left_o
 # -- finalists --------------------------------------------------------------------------------------------------------
 
 
-def finalist(monkeypatch: pytest.MonkeyPatch, *, wins: bool = True, sanitized: str = "clean") -> Measurement:
-    """A measurement in which nothing happens but what finalists are asked."""
-    made: Any = bench(Judge())
-    looked = Sanitized.model_validate({"status": sanitized})
-    went = UnderCompile(status="right", detail="a as one graph")
-    monkeypatch.setattr(measured.sanitizer, "is_finalist", lambda cases: wins)
-    replaced = {
-        "_run": lambda files, checked, passports: (Checked(), None),
-        "_books": lambda files: None,
-        "_facts": lambda compiled, books, shares: ((CaseResult(case="slow"),), (), None),
-        "_timed": lambda files, cases, rows: (cases, rows, None),
-        "sanitized": lambda files: looked,
-        "under_compile": lambda files: went,
-    }
-    for name, value in replaced.items():
-        monkeypatch.setattr(MeasuredBench, name, staticmethod(value))
-    monkeypatch.setattr(MeasuredBench, "runner", GPU_RUNNER)
-    made._compiled, made._checker.excused = {}, frozenset()
-    found: Measurement = made.measure(tiny.files(), passports=True)
-    return found
-
-
-def test_a_finalist_is_put_under_torch_compile(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = finalist(monkeypatch)
-    assert found.under_compile is not None and found.under_compile.status == "right"
-
-
-def test_nobody_else_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    loser = finalist(monkeypatch, wins=False)
-    assert (loser.sanitized, loser.under_compile) == (None, None)
-
-
 def test_both_questions_are_asked_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither ends before the other has begun."""
     together = threading.Barrier(2, timeout=20)
@@ -125,6 +93,11 @@ def test_both_questions_are_asked_side_by_side(monkeypatch: pytest.MonkeyPatch) 
         return lambda files: (together.wait(), said)[1]
 
     made: Any = bench(Judge())
-    monkeypatch.setattr(MeasuredBench, "sanitized", staticmethod(answer("sanitized")))
-    monkeypatch.setattr(MeasuredBench, "under_compile", staticmethod(answer("compiled")))
-    assert made._last_questions(tiny.files()) == ("sanitized", "compiled")
+    looked, went = Sanitized(status="clean"), UnderCompile(status="right", detail="a as one graph")
+    monkeypatch.setattr(MeasuredBench, "sanitized", staticmethod(answer(looked)))
+    monkeypatch.setattr(MeasuredBench, "under_compile", staticmethod(answer(went)))
+    before = Measurement(runner=GPU_RUNNER, source=sources_digest(tiny.files()), seconds=30.0)
+    found: Measurement = made.asked_last(tiny.files(), before)
+    assert (found.sanitized, found.under_compile) == (looked, went)
+    assert found.seconds >= before.seconds
+    assert found.model_copy(update={"sanitized": None, "under_compile": None, "seconds": 30.0}) == before

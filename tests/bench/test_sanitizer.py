@@ -15,8 +15,8 @@ from bot.bench.cell import Cells
 from bot.bench.launcher import Ended
 from bot.bench.looking import Scene
 from bot.bench.sandbox import LIMITS_ONLY, Sandbox
-from bot.bench.sanitizer import LEAST_GAIN, LOG, MOST_BYTES, Unreadable, is_finalist, parse, sanitized, small_calls
-from bot.model.measurement import Block, CaseResult, Paired, Reading, Sanitized
+from bot.bench.sanitizer import LOG, MOST_BYTES, Unreadable, parse, sanitized, small_calls
+from bot.model.measurement import Sanitized
 from bot.worker.contract import ANSWER, Argument, Call, Plan, TensorSpec, render
 from bot.worker.contract.looking import LookAnswer
 from tests.bench import tiny
@@ -73,20 +73,6 @@ def test_what_the_tool_does_not_write_is_not_read(log: str, why: str) -> None:
 
 
 # -- who is looked at, and at what ------------------------------------------------------------------------------------
-
-
-def confirmed(v0: float, mine: float, processes: int = 3) -> CaseResult:
-    block: Block = (v0, v0, mine, mine)
-    reading = Reading(blocks=(block,) * 24)
-    return CaseResult(case="c", paired=Paired(tier="replay", search=reading, confirm=(reading,) * processes))
-
-
-def test_only_who_could_win_is_looked_at() -> None:
-    least = 100 * 2.718281828459045**LEAST_GAIN
-    assert is_finalist((confirmed(100, 120), confirmed(least + 0.01, 100)))
-    assert not is_finalist((confirmed(100, 100), confirmed(least - 0.01, 100)))
-    assert not is_finalist((confirmed(200, 100, processes=0),))
-    assert not is_finalist((CaseResult(case="c"),))
 
 
 def check(direction: str, rows: int, cols: int, **spec: Any) -> Call:
