@@ -406,7 +406,7 @@ def there(told: list[Known], off: float, *heard: Known) -> Rows:
     return compared(folded([*told, *heard], () if heard else UNHEARD), mine, baseline=False)
 
 
-@pytest.mark.parametrize("off", [0.0, 0.1 * GROSS, GROSS, 1.99 * GROSS])
+@pytest.mark.parametrize("off", [0.0, 0.1 * GROSS, 0.999 * GROSS])
 def test_where_nobody_is_right_an_order_may_show_if_it_shows_elsewhere(asked_for: list[Known], off: float) -> None:
     told = far_off(asked_for)
     assert there(told, off).again == draws_for(LARGER)
@@ -416,7 +416,7 @@ def test_where_nobody_is_right_an_order_may_show_if_it_shows_elsewhere(asked_for
         assert [row.case for row in found.rows if not row.passed] == ([] if passes else ["backward-40"])
 
 
-@pytest.mark.parametrize("off", [2.01 * GROSS, float("nan")])
+@pytest.mark.parametrize("off", [1.001 * GROSS, float("nan")])
 def test_nor_may_it_take_anybody_further_off(asked_for: list[Known], off: float) -> None:
     told = far_off(asked_for)
     assert there(told, off).again == (), "no draw can mend it"

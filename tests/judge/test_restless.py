@@ -87,13 +87,19 @@ def test_the_luck_that_the_untouched_kernel_had_in_one_probe_binds_nobody(hearin
 
 @pytest.mark.parametrize(
     "shown",
-    [changing(()), changing({FORWARD, OTHER, LUCKY}, key=OUTPUT), changing({HALF})],
-    ids=["nothing", "another result", "another type"],
+    [changing(()), changing({FORWARD, OTHER, LUCKY}, key=OUTPUT)],
+    ids=["nothing", "another result"],
 )
-def test_what_it_never_showed_of_this_result_and_type_is_not_excused(hearing: Hearing, shown: Kernel) -> None:
+def test_what_it_never_showed_of_this_result_is_not_excused(hearing: Hearing, shown: Kernel) -> None:
     row = hearing.of(shown, changing({LUCKY}))[LUCKY]
     assert not row.passed
     assert row.detail.startswith(f"gradient x {SAID}")
+
+
+def test_what_it_showed_of_another_type_is(hearing: Hearing) -> None:
+    """group_norm rounds its shares to bfloat16: in float16 they add up without rounding, most of the time."""
+    assert hearing.of(changing({HALF}), changing({LUCKY}))[LUCKY].passed
+    assert hearing.of(changing({OTHER}), changing({HALF}))[HALF].passed
 
 
 def test_another_pass_is_made_by_another_kernel(hearing: Hearing) -> None:
@@ -161,8 +167,8 @@ def test_a_run_of_the_untouched_kernel_that_is_gross_allows_nothing(hearing: Hea
     assert hearing.of(base, base, baseline=True)[OTHER].passed, "and it is judged by its first run, as ever"
 
 
-def test_where_nothing_holds_the_values_the_bits_are_asked_for(hearing: Hearing) -> None:
-    """The untouched kernel is far off in one probe: what comes of it there is chance, but the same chance each time."""
+def test_where_the_untouched_kernel_is_far_off_an_order_takes_no_run_further_off(hearing: Hearing) -> None:
+    """What comes of it there is chance, but the same chance each time. Another run may be nearer to the truth."""
 
     def chance(probe: Probe, tensors: dict[str, torch.Tensor], number: int) -> Results:
         found = changing({OTHER})(probe, tensors, number)
@@ -170,12 +176,17 @@ def test_where_nothing_holds_the_values_the_bits_are_asked_for(hearing: Hearing)
             found[GRADIENT] = found[GRADIENT] * 3  # type: ignore[operator]
         return found
 
-    def mine(probe: Probe, tensors: dict[str, torch.Tensor], number: int) -> Results:
-        found = chance(probe, tensors, number)
-        if probe.call.case == LUCKY and number == LATE:
-            found[GRADIENT] = -found[GRADIENT]  # type: ignore[operator]
-        return found
+    def mine(times: float) -> Kernel:
+        def kernel(probe: Probe, tensors: dict[str, torch.Tensor], number: int) -> Results:
+            found = chance(probe, tensors, number)
+            if probe.call.case == LUCKY and number == LATE:
+                found[GRADIENT] = times * found[GRADIENT]  # type: ignore[operator]
+            return found
+
+        return kernel
 
     assert hearing.of(chance, chance)[LUCKY].passed
-    row = hearing.of(chance, mine)[LUCKY]
-    assert not row.passed and SAID in row.detail
+    assert hearing.of(chance, mine(0.9))[LUCKY].passed
+    for times in (1.1, -1.0, float("nan")):
+        row = hearing.of(chance, mine(times))[LUCKY]
+        assert not row.passed and SAID in row.detail
