@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 import shutil
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from bot.analysis.nulls import VARIANTS
 from bot.bench import nulls, overlay, planted
@@ -28,12 +28,15 @@ from bot.worker.contract.timing import (
     BlocksRequest,
     Closed,
     CloseRequest,
+    Common,
+    CommonRequest,
     Opened,
     OpenRequest,
     Started,
     StartRequest,
 )
 
+Told = TypeVar("Told", Blocks, Common)
 ARMS_AT_ONCE = 8
 """Pairs that share addresses; the next ones lie elsewhere."""
 NULL_KERNELS = 120
@@ -89,6 +92,12 @@ def _call(call: Call, size: Size, extra: int, which: int, name: str) -> Call:
     constants = {"turns": size.turns, "extra": extra, "which": which}
     arguments = tuple(Argument(a.name, a.tensor, constants.get(a.name, a.value)) for a in call.arguments)
     return replace(call, case=name, arguments=arguments)
+
+
+def _right(told: Told) -> Told:
+    if told.wrong:
+        raise OperatorError(f"a calibration kernel is wrong: {told.wrong}", hint="run `doctor`")
+    return told
 
 
 class Calibrating:
@@ -179,10 +188,10 @@ class Calibrating:
         self._times.setdefault(size.name, []).append(opened.pilot_us)
 
     def _blocks(self, place: int, blocks: int) -> Blocks:
-        told = self._judge.ask(BlocksRequest("blocks", place, blocks, 0), Blocks)
-        if told.wrong:
-            raise OperatorError(f"a calibration kernel is wrong: {told.wrong}", hint="run `doctor`")
-        return told
+        return _right(self._judge.ask(BlocksRequest("blocks", place, blocks, 0), Blocks))
+
+    def _common(self, places: Sequence[int], blocks: int) -> Common:
+        return _right(self._judge.ask(CommonRequest("common", tuple(places), blocks), Common))
 
     def _read(
         self, size: Size, stock: Path, folders: list[Path], blocks: int, *, fresh: bool
@@ -251,6 +260,7 @@ class Calibrating:
             start=lambda count: self._judge.ask(StartRequest("start", count), Started),
             open=lambda some, fresh: self._open(size, stock[size.name], [equals[one] for one in some], fresh=fresh),
             read=self._blocks,
+            together=self._common,
         )
         first = self._wanted.waves * self._wanted.processes + self._wanted.truth_processes + number * nulls.PROCESSES
         found = nulls.campaign(clock, self._rng.sample(sorted(equals), VARIANTS), first)

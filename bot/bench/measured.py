@@ -43,21 +43,7 @@ from bot.model.measurement import (
 from bot.model.rivals import Rival, RivalName
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, sources_digest
-from bot.worker.contract import CompileAnswer
-from bot.worker.contract.timing import (
-    Blocks,
-    BlocksRequest,
-    Burst,
-    BurstRequest,
-    Closed,
-    CloseRequest,
-    Opened,
-    OpenRequest,
-    Roof,
-    RoofRequest,
-    Started,
-    StartRequest,
-)
+from bot.worker.contract import CompileAnswer, timing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -248,10 +234,18 @@ class MeasuredBench(StaticBench):
         def read(case: str, place: int, blocks: int) -> tuple[Block, ...]:
             return self._read(case, blocks, 0, place=place).blocks
 
+        def together(case: str, places: Sequence[int], blocks: int) -> tuple[tuple[Block, ...], ...]:
+            told = self._judge.ask(timing.CommonRequest("common", tuple(places), blocks), timing.Common)
+            self.gpu_ms += told.gpu_ms
+            if told.wrong:
+                raise Wrong(case, told.wrong)
+            return told.blocks
+
+        course = race.Course(self._lay, record, begin, read, together, Wrong, spent_ms=lambda: self.gpu_ms)
         with self._turn:
-            self._judge.ask(StartRequest("start", 1), Started)
-            ran = race.run(race.Course(self._lay, record, begin, read, Wrong), entries)
-            self._judge.ask(CloseRequest("close"), Closed)
+            self._judge.ask(timing.StartRequest("start", 1), timing.Started)
+            ran = race.run(course, entries)
+            self._judge.ask(timing.CloseRequest("close"), timing.Closed)
         return Result(ran, round(time.monotonic() - started, 3), round(self.gpu_ms - before, 3))
 
     def rivals(self) -> tuple[Rival, ...]:
@@ -270,12 +264,14 @@ class MeasuredBench(StaticBench):
         def begin(case: str, name: RivalName, fresh: bool) -> None:
             fresh = self._learn_lanes(case, stock, fresh=True) or fresh
             folder = str(stock[case].folder)
-            self._judge.ask(OpenRequest("open", case, folder, (), self._lanes[case], fresh, (name,)), Opened)
+            self._judge.ask(
+                timing.OpenRequest("open", case, folder, (), self._lanes[case], fresh, (name,)), timing.Opened
+            )
 
         with self._turn:
             there = [case for case in cases if stock[case].folder is not None]
             found = rivals.read(heat, there, begin, lambda case: self._read(case, rivals.BLOCKS, 0), Wrong)
-            self._judge.ask(CloseRequest("close"), Closed)
+            self._judge.ask(timing.CloseRequest("close"), timing.Closed)
         return found
 
     # -- clocks -----------------------------------------------------------------------------------------------
@@ -294,7 +290,7 @@ class MeasuredBench(StaticBench):
         self._lanes[case] = lanes_for(opened.pilot_us, self._bytes[case])
         return True
 
-    def _open(self, case: str, some: Sequence[Take], stock: Take, *, fresh: bool) -> Opened:
+    def _open(self, case: str, some: Sequence[Take], stock: Take, *, fresh: bool) -> timing.Opened:
         """v0 and these, each an arm of its own."""
         for take in (stock, *some):
             if take.folder is None:
@@ -302,10 +298,10 @@ class MeasuredBench(StaticBench):
             if stock.kernels and not take.kernels:
                 raise Objection(f"{case} launches no Triton kernel any more")
         lanes, arms = self._lanes.get(case, 1), tuple(str(take.folder) for take in some)
-        return self._judge.ask(OpenRequest("open", case, str(stock.folder), arms, lanes, fresh), Opened)
+        return self._judge.ask(timing.OpenRequest("open", case, str(stock.folder), arms, lanes, fresh), timing.Opened)
 
-    def _read(self, case: str, blocks: int, control: int, *, place: int = 0) -> Blocks:
-        told = self._judge.ask(BlocksRequest("blocks", place, blocks, control), Blocks)
+    def _read(self, case: str, blocks: int, control: int, *, place: int = 0) -> timing.Blocks:
+        told = self._judge.ask(timing.BlocksRequest("blocks", place, blocks, control), timing.Blocks)
         self.gpu_ms += told.gpu_ms
         if told.wrong:
             raise Wrong(case, told.wrong)
@@ -326,7 +322,7 @@ class MeasuredBench(StaticBench):
         """What a copy of its bytes takes; None where it need not move any."""
         if case.minimum_bytes <= 0:
             return None
-        roof = self._judge.ask(RoofRequest("roof", case.minimum_bytes, self._lanes[case.case]), Roof)
+        roof = self._judge.ask(timing.RoofRequest("roof", case.minimum_bytes, self._lanes[case.case]), timing.Roof)
         return round(min(roof.copy_us, roof.triad_us), 3)
 
     def _clock_v0(self, cases: tuple[CaseResult, ...], stock: dict[str, Take]) -> None:
@@ -339,20 +335,20 @@ class MeasuredBench(StaticBench):
     def _of_variant(
         self, cases: tuple[CaseResult, ...], mine: dict[str, Take], stock: dict[str, Take]
     ) -> tuple[CaseResult, ...]:
-        self._judge.ask(StartRequest("start", 2), Started)
+        self._judge.ask(timing.StartRequest("start", 2), timing.Started)
         search = {case.case: self._search(case.case, mine, stock, fresh=i == 0) for i, case in enumerate(cases)}
         confirm: dict[str, list[tuple[Reading, Reading]]] = {case.case: [] for case in cases}
         bursts: dict[str, tuple[float, float]] = {}
         if self._effort.processes and (self._effort.losers or goes_on(list(search.values()))):
-            self._judge.ask(StartRequest("start", self._effort.processes), Started)
+            self._judge.ask(timing.StartRequest("start", self._effort.processes), timing.Started)
             for process in range(self._effort.processes):
                 last = process == self._effort.processes - 1
                 for place, case in enumerate(cases):
                     confirm[case.case].append(self._confirm(case.case, mine, stock, fresh=place == 0))
                     if last:
-                        burst = self._judge.ask(BurstRequest("burst"), Burst)
+                        burst = self._judge.ask(timing.BurstRequest("burst"), timing.Burst)
                         bursts[case.case] = (round(burst.wall_ratio, 6), round(burst.event_ratio, 6))
-        self._judge.ask(CloseRequest("close"), Closed)
+        self._judge.ask(timing.CloseRequest("close"), timing.Closed)
         return tuple(
             paired(case, search[case.case], confirm[case.case], bursts.get(case.case), self._roofs[case.case])
             for case in cases

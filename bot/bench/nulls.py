@@ -10,9 +10,11 @@ from typing import Any
 
 from bot.analysis import racing
 from bot.analysis.nulls import best
+from bot.analysis.racing import Standing
 from bot.bench.measured import Effort
-from bot.bench.race import AT_ONCE, BLOCKS
-from bot.worker.contract.timing import Blocks, Four
+from bot.bench.race import AT_ONCE
+from bot.bench.side_by_side import BLOCKS, read_on
+from bot.worker.contract.timing import Blocks, Common, Four
 
 CONFIRMED = Effort()
 PROCESSES = 1 + CONFIRMED.processes
@@ -31,26 +33,41 @@ class Clock:
     """Put v0 and these kernels on the process that plays, or on a fresh one."""
     read: Callable[[int, int], Blocks]
     """So many blocks of one of those that were opened."""
+    together: Callable[[Sequence[int], int], Common]
+    """So many that several of them share."""
 
 
 def _search(clock: Clock, variants: Sequence[int]) -> tuple[list[tuple[Four, ...]], int]:
     """(blocks of each, voided): who is clearly behind after a glance is not read on."""
     found: list[tuple[Four, ...]] = []
     voided, leader = 0, None
+
+    def read(places: Sequence[int], blocks: int) -> dict[int, tuple[Four, ...]]:
+        nonlocal voided
+        told = clock.together(places, blocks)
+        voided += told.voided
+        return dict(zip(places, told.blocks, strict=True))
+
     for start in range(0, len(variants), AT_ONCE):
         some = variants[start : start + AT_ONCE]
         clock.open(some, start == 0)
-        for place in range(len(some)):
+        shared, leader = read_on(len(some), leader, read) if len(some) > 1 else ([], leader)
+        for blocks in shared:
+            leader = _ahead(racing.glanced(blocks), leader)
+            found.append(blocks)
+        for place in range(len(some) if not shared else 0):
             told = clock.read(place, racing.GLANCE)
             blocks, voided = told.blocks, voided + told.voided
             if not racing.behind(racing.glanced(blocks), leader):
                 told = clock.read(place, BLOCKS - racing.GLANCE)
                 blocks, voided = blocks + told.blocks, voided + told.voided
-            now = racing.glanced(blocks)
-            if now is not None and (leader is None or now.low > leader.low):
-                leader = now
+            leader = _ahead(racing.glanced(blocks), leader)
             found.append(blocks)
     return found, voided
+
+
+def _ahead(now: Standing | None, leader: Standing | None) -> Standing | None:
+    return now if now is not None and (leader is None or now.low > leader.low) else leader
 
 
 def campaign(clock: Clock, variants: Sequence[int], first: int) -> dict[str, Any] | None:

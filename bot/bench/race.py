@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from bot.analysis import racing
 from bot.bench.bailiff import Objection
 from bot.bench.checks import Laid
+from bot.bench.side_by_side import BLOCKS, read_on
 from bot.bench.takes import Take
 from bot.model.measurement import Block, Fault
 from bot.model.variant import SourceFile
@@ -29,7 +30,6 @@ RECORD_S = 60.0
 """For one of them, compiling included."""
 RACE_S = 90.0
 """From the first recording to the last lap."""
-BLOCKS = racing.LOOKS[0]
 LATE = "there was no time left for it"
 
 
@@ -47,6 +47,8 @@ class Ran:
 
     blocks: dict[str, tuple[Block, ...]] = field(default_factory=dict)
     left: str = ""
+    gpu_ms: float = 0.0
+    """Its share of what was played, all that prepares a slot included."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,12 @@ class Course:
     read: Callable[[str, int, int], tuple[Block, ...]]
     """So many blocks of one of those that were opened; raises `wrong` where a slot held something else than the
     result."""
+    together: Callable[[str, Sequence[int], int], Sequence[tuple[Block, ...]]]
+    """So many that several of them share, of each its own; empty where they cannot."""
     wrong: type[Exception]
     now: Callable[[], float] = time.monotonic
+    spent_ms: Callable[[], float] = lambda: 0.0
+    """Of the GPU, so far."""
 
 
 @dataclass
@@ -114,12 +120,16 @@ class _Track:
         """One case of those who stand on one replayer. One that spoils it for all is looked for alone."""
         try:
             self._open(case, group)
+            shared = self._together(case, group)
         except Objection as error:
+            self._fresh = True
             self._alone(case, group, group, str(error))
             return
-        for place, running in enumerate(group):
+        for running, blocks in zip(group, shared, strict=False):
+            self._keep(running.ran, case, blocks)
+        for place, running in enumerate(group if not shared else ()):
             try:
-                blocks = self._read(case, place)
+                blocks = self._read(case, place, running.ran)
             except self._course.wrong as error:
                 running.ran.left = str(error)
             except Objection as error:
@@ -129,12 +139,37 @@ class _Track:
             else:
                 self._keep(running.ran, case, blocks)
 
-    def _read(self, case: str, place: int) -> tuple[Block, ...]:
+    def _together(self, case: str, group: list[_Running]) -> list[tuple[Block, ...]]:
+        """What all of them read beside one v0. Nothing where one of them is alone, or wrong, or where they do not fit:
+        then each is read by itself."""
+        if len(group) == 1:
+            return []
+
+        def read(places: Sequence[int], blocks: int) -> dict[int, tuple[Block, ...]]:
+            before = self._course.spent_ms()
+            found = dict(zip(places, self._course.together(case, places, blocks), strict=True))
+            for place in places:
+                group[place].ran.gpu_ms += (self._course.spent_ms() - before) / len(places)
+            return found
+
+        try:
+            found, leader = read_on(len(group), self._leader.get(case), read)
+        except self._course.wrong:
+            return []
+        if leader is not None:
+            self._leader[case] = leader
+        return found
+
+    def _read(self, case: str, place: int, ran: Ran) -> tuple[Block, ...]:
         """Who is far behind after a glance need not be known any better."""
-        first = self._course.read(case, place, racing.GLANCE)
-        if racing.behind(racing.glanced(first), self._leader.get(case)):
-            return first
-        return (*first, *self._course.read(case, place, BLOCKS - racing.GLANCE))
+        before = self._course.spent_ms()
+        try:
+            first = self._course.read(case, place, racing.GLANCE)
+            if racing.behind(racing.glanced(first), self._leader.get(case)):
+                return first
+            return (*first, *self._course.read(case, place, BLOCKS - racing.GLANCE))
+        finally:
+            ran.gpu_ms += self._course.spent_ms() - before
 
     def _keep(self, ran: Ran, case: str, blocks: tuple[Block, ...]) -> None:
         now, leader = racing.glanced(blocks), self._leader.get(case)

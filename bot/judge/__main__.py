@@ -34,9 +34,17 @@ from bot.worker.contract import (
     parse,
     render,
 )
-from bot.worker.contract.timing import BlocksRequest, Closed, OpenRequest, RoofRequest, Started, StartRequest
+from bot.worker.contract.timing import (
+    BlocksRequest,
+    Closed,
+    CommonRequest,
+    OpenRequest,
+    RoofRequest,
+    Started,
+    StartRequest,
+)
 
-CLOCK = ("start", "open", "blocks", "burst", "roof", "close")
+CLOCK = ("start", "open", "blocks", "common", "burst", "roof", "close")
 
 
 MOST_THREADS = 4
@@ -160,6 +168,9 @@ class Desk:
                 case "blocks":
                     asked = parse(BlocksRequest, line)
                     return self._clock.blocks(asked.variant, asked.blocks, asked.control)
+                case "common":
+                    shared = parse(CommonRequest, line)
+                    return self._clock.common(shared.variants, shared.blocks)
                 case "burst":
                     return self._clock.burst()
                 case "roof":

@@ -19,14 +19,13 @@ import torch
 from bot.judge.driver import Driver
 from bot.judge.frames import BLOCK, BURST, END, FAILED, Ask, BrokenFrame, Tell, read_tell, send_message
 from bot.judge.layout import BANKS, Layout, layout_of
-from bot.judge.layout import BLOCK as BLOCK_SLOTS
 from bot.judge.nvml import Nvml
 from bot.judge.recipe import Recipe
 from bot.judge.replayer import MAX_TAPE, Setup
 from bot.judge.scored import Scored
 from bot.worker.contract import Call, parse, read_bytes, render
 from bot.worker.contract.tape import TAPE, Tape, sound
-from bot.worker.contract.timing import Blocks, Burst, Four, Opened, Roof
+from bot.worker.contract.timing import Blocks, Burst, Common, Four, Opened, Roof
 
 BASELINE, CONTROL, FIRST = 0, 1, 2
 """Arms: v0, v0 once more, and then the variants."""
@@ -229,12 +228,16 @@ class Timekeeper:
         self._on.spoil()
         return ""
 
-    def _some(self, others: list[int]) -> tuple[list[tuple[int, Four]], str, float]:
-        """One block of v0 against each of these arms; none of them where something disturbed the batch."""
-        arms: tuple[int, ...] = ()
-        for other in others:
-            inner, outer = (BASELINE, other, other, BASELINE), (other, BASELINE, BASELINE, other)
-            arms += inner if self._random.random() < 0.5 else outer
+    def _order(self, others: tuple[int, ...]) -> tuple[int, ...]:
+        """One block of v0 and these, there and back, in an order drawn at random: the first place is the fastest."""
+        arms = [BASELINE, *others]
+        self._random.shuffle(arms)
+        return (*arms, *reversed(arms))
+
+    def _some(self, groups: Sequence[tuple[int, ...]]) -> tuple[list[dict[int, Four]], str, float]:
+        """One block of v0 against each of these groups; none of them where something disturbed the batch."""
+        orders = [self._order(group) for group in groups]
+        arms = tuple(arm for order in orders for arm in order)
         times, banks, wall = self._play(arms)
         wrong = self._verify(arms, banks)
         now = self._nvml.read()
@@ -242,32 +245,48 @@ class Timekeeper:
         possible = all(t > 0 for t in times) and sum(times) * lanes <= wall
         if now.is_disturbed or now.processes > self._others + len(self._waiting) + 2 or not possible:
             return [], wrong, wall
-        found = []
-        for place, other in enumerate(others):
-            mine = list(zip(arms, times, strict=True))[BLOCK_SLOTS * place : BLOCK_SLOTS * (place + 1)]
-            a, b = (round(t, 4) for arm, t in mine if arm == BASELINE)
-            c, d = (round(t, 4) for arm, t in mine if arm == other)
-            found.append((other, (a, b, c, d)))
+        left, found = iter(times), []
+        for group, order in zip(groups, orders, strict=True):
+            mine = [(arm, round(next(left), 4)) for arm in order]
+            a, b = (t for arm, t in mine if arm == BASELINE)
+            pairs = {other: [t for arm, t in mine if arm == other] for other in group}
+            found.append({other: (a, b, c, d) for other, (c, d) in pairs.items()})
         return found, wrong, wall
 
-    def blocks(self, variant: int, count: int, control: int) -> Blocks:
-        """Blocks of a variant with blocks of the control strewn among them."""
+    def _many(self, groups: Sequence[tuple[int, ...]]) -> tuple[dict[int, list[Four]], int, str, float]:
+        """(blocks of each arm, how many were voided, what was wrong, ms)"""
         assert self._on is not None
-        arm, at_once = FIRST + variant, self._on.layout.slots // BLOCK_SLOTS
-        kinds = [arm] * count + [CONTROL] * control
-        self._random.shuffle(kinds)
-        found: dict[int, list[Four]] = {arm: [], CONTROL: []}
+        found: dict[int, list[Four]] = {arm: [] for group in groups for arm in group}
+        each = 2 * (1 + max((len(group) for group in groups), default=1))
+        at_once = self._on.layout.slots // each
+        if not at_once:
+            return found, len(groups), "", 0.0
         voided, spent, wrong = 0, 0.0, ""
-        for start in range(0, len(kinds), at_once):
-            some = kinds[start : start + at_once]
+        for start in range(0, len(groups), at_once):
+            some = groups[start : start + at_once]
             read, wrong, wall = self._some(some)
             spent += wall
             if wrong:
                 break
             voided += 0 if read else len(some)
-            for kind, times in read:
-                found[kind].append(times)
-        return Blocks(tuple(found[arm]), tuple(found[CONTROL]), voided, wrong, spent / 1e3)
+            for block in read:
+                for arm, times in block.items():
+                    found[arm].append(times)
+        return found, voided, wrong, spent / 1e3
+
+    def blocks(self, variant: int, count: int, control: int) -> Blocks:
+        """Blocks of a variant with blocks of the control strewn among them."""
+        arm = FIRST + variant
+        kinds = [(arm,)] * count + [(CONTROL,)] * control
+        self._random.shuffle(kinds)
+        found, voided, wrong, spent_ms = self._many(kinds)
+        return Blocks(tuple(found.get(arm, ())), tuple(found.get(CONTROL, ())), voided, wrong, spent_ms)
+
+    def common(self, variants: tuple[int, ...], count: int) -> Common:
+        """Blocks in which several variants stand beside one v0."""
+        arms = tuple(FIRST + variant for variant in variants)
+        found, voided, wrong, spent_ms = self._many([arms] * count)
+        return Common(tuple(tuple(found.get(arm, ())) for arm in arms), voided, wrong, spent_ms)
 
     def _run(self, arm: int, count: int) -> tuple[float, float]:
         assert self._playing is not None

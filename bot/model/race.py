@@ -48,6 +48,8 @@ class Racer(Word):
     laps: tuple[Lap, ...] = ()
     left: str = ""
     """Why it left before its last lap."""
+    gpu_ms: float = Field(default=0.0, ge=0)
+    """What it cost: its share of the blocks, with all that prepares a slot. 0 where nobody kept count."""
 
 
 class Race(Word):

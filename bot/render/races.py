@@ -42,5 +42,6 @@ def table(race: Race) -> Trusted:
     for racer in ranked:
         gain = race.gain(racer)
         speed = f"{gain:.3f}x" if gain is not None else "—"
-        rows.append([code(named(racer)), speed, text(racer.left, 120) if racer.left else "came home"])
+        cost = f", {racer.gpu_ms:.0f} ms of the GPU" if racer.gpu_ms else ""
+        rows.append([code(named(racer)), speed, text(racer.left, 120) if racer.left else f"came home{cost}"])
     return grid(["Launch numbers", f"Over {variant_name(race.of)}, measured", "How it went"], rows)

@@ -29,7 +29,7 @@ def _lap(case: str, blocks: tuple[Block, ...]) -> Lap:
 
 def _racer(numbers: tuple[Numbers, ...], ran: Ran) -> Racer:
     laps = tuple(_lap(case, blocks) for case, blocks in ran.blocks.items())
-    return Racer(numbers=numbers, laps=laps, left=ran.left[:MOST_WORDS])
+    return Racer(numbers=numbers, laps=laps, left=ran.left[:MOST_WORDS], gpu_ms=round(ran.gpu_ms, 3))
 
 
 def raced(bench: Bench, brief: Brief, of: VariantNumber) -> Race:

@@ -16,7 +16,7 @@ from bot.bench.race import AT_ONCE, BLOCKS, Course, Entry
 from bot.bench.takes import Take
 from bot.model.measurement import Block
 from bot.model.variant import SourceFile
-from bot.worker.contract.timing import Blocks, Four
+from bot.worker.contract.timing import Blocks, Common, Four
 from tests.fakes.gpu_clock import FakeGpuClock, conditions
 
 VARIANTS = tuple(range(1, 65))
@@ -44,9 +44,13 @@ class Clock:
             return Blocks((), (), count, "", 0.0)
         return Blocks(self._noise[which].blocks(-9.0 if which in self._slow else 0.0, count), (), 0, "", 0.0)
 
+    def together(self, places: Sequence[int], count: int) -> Common:
+        told = [self.read(place, count) for place in places]
+        return Common(tuple(one.blocks for one in told), told[0].voided, "", 0.0)
+
     @property
     def doors(self) -> nulls.Clock:
-        return nulls.Clock(self.started.append, self.open, self.read)
+        return nulls.Clock(self.started.append, self.open, self.read, self.together)
 
 
 def raced(clock: Clock) -> list[tuple[Block, ...]]:
@@ -64,6 +68,7 @@ def raced(clock: Clock) -> list[tuple[Block, ...]]:
         record,
         open_some,
         lambda case, place, count: clock.read(place, count).blocks,
+        lambda case, places, count: clock.together(places, count).blocks,
         RuntimeError,
     )
     entries = [Entry((SourceFile(path="k.py", text=str(which)),), ("c",)) for which in VARIANTS]
@@ -103,16 +108,29 @@ def test_the_best_is_confirmed_though_nobody_gains_anything() -> None:
 
 def test_what_was_voided_is_kept() -> None:
     clock = Clock()
-    plain = clock.read
-    found = nulls.campaign(
-        nulls.Clock(clock.started.append, clock.open, lambda place, count: _short_of_one(plain(place, count))),
-        VARIANTS,
-        0,
+    plain, together, shared = clock.read, clock.together, list[int]()
+
+    def short_together(places: Sequence[int], count: int) -> Common:
+        shared.append(count)
+        return Common(tuple(blocks[1:] for blocks in together(places, count + 1).blocks), 1, "", 0.0)
+
+    doors = nulls.Clock(
+        clock.started.append, clock.open, lambda place, count: _short_of_one(plain(place, count)), short_together
     )
+    found = nulls.campaign(doors, VARIANTS, 0)
     assert found is not None
-    asked = sum(len(counts) for counts in clock.read_of.values()) - Effort().processes
-    assert found["searched"]["voided"] == asked
+    assert found["searched"]["voided"] == len(shared) >= 64 // AT_ONCE
     assert [one["voided"] for one in found["readings"]] == [1] * 6
+
+
+def test_who_cannot_be_read_together_is_read_alone() -> None:
+    clock, beside = Clock(), Clock()
+    none = lambda places, count: Common(((),) * len(places), count, "", 0.0)  # noqa: E731
+    doors = nulls.Clock(clock.started.append, clock.open, clock.read, none)
+    found, shared = nulls.campaign(doors, VARIANTS, 0), nulls.campaign(beside.doors, VARIANTS, 0)
+    assert found is not None and shared is not None
+    assert found["searched"]["blocks"] == shared["searched"]["blocks"]
+    assert found["searched"]["voided"] == 64 // AT_ONCE * GLANCE
 
 
 def _short_of_one(told: Blocks) -> Blocks:

@@ -35,6 +35,10 @@ class Track:
     read_of: dict[tuple[str, str], int] = field(default_factory=dict)
     fresh: int = 0
     broken: bool = False
+    room: int = AT_ONCE
+    """How many fit into a block that they share."""
+    shared: list[tuple[str, tuple[str, ...], int]] = field(default_factory=list)
+    spent_ms: float = 0.0
     _on: list[str] = field(default_factory=list)
 
     def lay(self, files: tuple[SourceFile, ...]) -> Laid:
@@ -62,9 +66,20 @@ class Track:
             self.broken = True
             raise Objection("out of memory")
 
+    def together(self, case: str, places: Sequence[int], blocks: int) -> tuple[tuple[Block, ...], ...]:
+        names = tuple(self._on[place] for place in places)
+        if len(places) > self.room:
+            return ((),) * len(places)
+        before, self.spent_ms = self.spent_ms, 0.0
+        found = tuple(self.read(case, place, blocks) for place in places)
+        self.shared.append((case, names, blocks))
+        self.spent_ms = before + blocks * (1.0 + len(places))
+        return found
+
     def read(self, case: str, place: int, blocks: int) -> tuple[Block, ...]:
         name = self._on[place]
         self.read_of[name, case] = self.read_of.get((name, case), 0) + blocks
+        self.spent_ms += 2.0 * blocks
         if "wrong" in name and case == "backward":
             raise Wrong("the variant: y is off by 7")
         if "breaks-it" in name and case == "forward":
@@ -77,7 +92,11 @@ class Track:
 
     def run(self, *texts: str) -> dict[str, Ran]:
         entries = [Entry((SourceFile(path="k.py", text=text),), CASES) for text in texts]
-        course = Course(self.lay, self.record, self.open, self.read, Wrong, lambda: self.seconds)
+        course = Course(
+            *(self.lay, self.record, self.open, self.read, self.together, Wrong),
+            now=lambda: self.seconds,
+            spent_ms=lambda: self.spent_ms,
+        )
         return dict(zip(texts, race.run(course, entries), strict=True))
 
 
@@ -152,9 +171,28 @@ def test_who_is_far_behind_after_a_glance_is_not_read_any_longer(tmp_path: Path)
     assert home(found["itself"]) and home(found["close"]) and home(found["other"])
 
 
-def test_the_first_has_nobody_to_be_behind(tmp_path: Path) -> None:
+def test_who_shares_blocks_is_held_against_all_who_do_whoever_is_read_first(tmp_path: Path) -> None:
+    track = Track(tmp_path)
+    found = track.run("slow", "other")
+    assert {len(blocks) for blocks in found["slow"].blocks.values()} == {GLANCE} and home(found["other"])
+    assert track.shared[:2] == [("forward", ("slow", "other"), GLANCE), ("forward", ("other",), BLOCKS - GLANCE)]
+
+
+def test_where_they_do_not_fit_each_is_read_by_itself(tmp_path: Path) -> None:
+    """The results of large cases leave room for one variant at a time. The first has nobody to be behind then."""
+    track = Track(tmp_path, room=2)
+    found = track.run("slow", "other", "close")
+    assert home(found["slow"]) and home(found["other"]) and track.shared == []
+
+
+def test_what_everybody_cost_is_told(tmp_path: Path) -> None:
+    """A block of two and v0 takes three parts; by itself each takes two of its own and v0's two."""
     found = Track(tmp_path).run("slow", "other")
-    assert home(found["slow"]) and home(found["other"])
+    glance, rest = len(CASES) * GLANCE, len(CASES) * (BLOCKS - GLANCE)
+    assert found["slow"].gpu_ms == glance * 3.0 / 2
+    assert found["other"].gpu_ms == glance * 3.0 / 2 + rest * 2.0
+    alone = Track(tmp_path / "2").run("alone")["alone"]
+    assert alone.gpu_ms == len(CASES) * BLOCKS * 2.0
 
 
 def test_the_race_has_an_end(tmp_path: Path) -> None:
@@ -171,7 +209,7 @@ def test_to_the_last_second_it_goes_on(tmp_path: Path) -> None:
 def test_an_entry_races_in_its_own_cases_alone(tmp_path: Path) -> None:
     track = Track(tmp_path)
     files = (SourceFile(path="k.py", text="backward only"),)
-    course = Course(track.lay, track.record, track.open, track.read, Wrong, lambda: 0.0)
+    course = Course(track.lay, track.record, track.open, track.read, track.together, Wrong, lambda: 0.0)
     (ran,) = race.run(course, [Entry(files, ("backward",))])
     assert (list(ran.blocks), track.asked) == (["backward"], {"backward only": ("backward",)})
 

@@ -15,7 +15,17 @@ from bot.bench.cell import Places
 from bot.model.measurement import Block
 from bot.worker.contract import Argument, Call, CasePlan, Plan, PlanRequest, TensorSpec
 from bot.worker.contract.gpu import GpuAnswer, GpuRequest, Recording
-from bot.worker.contract.timing import Blocks, BlocksRequest, Closed, CloseRequest, Opened, OpenRequest, Started
+from bot.worker.contract.timing import (
+    Blocks,
+    BlocksRequest,
+    Closed,
+    CloseRequest,
+    Common,
+    CommonRequest,
+    Opened,
+    OpenRequest,
+    Started,
+)
 from tests.fakes.gpu_clock import FakeGpuClock, conditions
 
 V0_US = {"short": 6.0, "middle": 110.0, "long": 1300.0}
@@ -46,6 +56,10 @@ class FakeJudge:
             if self._process in self._voids:
                 return Blocks((), (), request.blocks, "", 0.0)
             return Blocks(self._read(request.variant, request.blocks), (), 0, "", 1.0)
+        if isinstance(request, CommonRequest):
+            if self._process in self._voids:
+                return Common(((),) * len(request.variants), request.blocks, "", 0.0)
+            return Common(tuple(self._read(one, request.blocks) for one in request.variants), 0, "", 1.0)
         return Closed() if isinstance(request, CloseRequest) else Started(request.count)
 
     def _read(self, place: int, count: int) -> tuple[Block, ...]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import secrets
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from bot.judge.frames import MOST_SLOTS, Ask
 from bot.judge.layout import BANKS, MOST_RIGHT, Layout
-from bot.judge.timekeeper import Timekeeper, Unplayable, crowded_out
+from bot.judge.timekeeper import BASELINE, CONTROL, FIRST, Timekeeper, Unplayable, crowded_out
 from bot.worker.contract import Call, ContractError
 
 KEPT = {("a", 1): 30, ("b", 1): 30, ("c", 7): 30}
@@ -80,3 +85,87 @@ def test_a_process_that_played_a_rival_plays_no_variant(monkeypatch: pytest.Monk
     with pytest.raises(ContractError):
         same.open(Call("c", "c", "forward", (), ()), "nowhere", ("v",), 1, fresh=False)
     assert started == [1]
+
+
+# -- blocks -----------------------------------------------------------------------------------------------------------
+
+US = {BASELINE: 10.0, CONTROL: 11.0, FIRST: 5.0, FIRST + 1: 20.0, FIRST + 2: 7.0}
+
+
+class Player:
+    """A replayer whose arms take what they take."""
+
+    def __init__(self) -> None:
+        self.played: list[tuple[int, ...]] = []
+
+    def ask(self, ask: Ask) -> tuple[tuple[float, ...], float]:
+        self.played.append(ask.arms)
+        times = tuple(US[arm] for arm in ask.arms)
+        return times, sum(times) + 1000.0
+
+
+class Verified:
+    """A case, and who is wrong in it."""
+
+    def __init__(self, slots: int, wrong: int | None) -> None:
+        self.layout, self._wrong = SimpleNamespace(slots=slots, lanes=1), wrong
+
+    def verify(self, slot: int, bank: int, *, is_baseline: bool) -> str:
+        return "y is wrong" if slot == self._wrong else ""
+
+    def spoil(self) -> None: ...
+
+
+def playing(*, slots: int = MOST_SLOTS, wrong: int | None = None, disturbed: bool = False) -> tuple[Timekeeper, Player]:
+    made: Any = object.__new__(Timekeeper)
+    player = Player()
+    made._playing, made._on, made._turns, made._random = player, Verified(slots, wrong), 0, secrets.SystemRandom()
+    made._others, made._waiting = 1, []
+    made._nvml = SimpleNamespace(read=lambda: SimpleNamespace(is_disturbed=disturbed, processes=2))
+    return made, player
+
+
+def test_a_block_is_v0_and_another_there_and_back_in_an_order_drawn_at_random() -> None:
+    keeper, player = playing()
+    found = keeper.blocks(0, 40, 20)
+    assert found.blocks == ((10.0, 10.0, 5.0, 5.0),) * 40 and found.control == ((10.0, 10.0, 11.0, 11.0),) * 20
+    orders = {played[place : place + 4] for played in player.played for place in range(0, len(played), 4)}
+    inner = {(BASELINE, arm, arm, BASELINE) for arm in (FIRST, CONTROL)}
+    outer = {(arm, BASELINE, BASELINE, arm) for arm in (FIRST, CONTROL)}
+    assert orders == inner | outer
+    assert {len(played) for played in player.played} == {MOST_SLOTS}
+
+
+def test_several_share_one_v0_and_each_has_a_block_of_its_own() -> None:
+    keeper, player = playing()
+    found = keeper.common((0, 1, 2), 8)
+    assert found.blocks == tuple(((10.0, 10.0, US[arm], US[arm]),) * 8 for arm in (FIRST, FIRST + 1, FIRST + 2))
+    assert (found.voided, found.wrong) == (0, "") and found.gpu_ms > 0
+    for played in player.played:
+        assert sorted(played[:4]) == [BASELINE, FIRST, FIRST + 1, FIRST + 2]
+        for place in range(0, len(played), 8):
+            assert played[place : place + 4] == played[place + 4 : place + 8][::-1], "drift falls on all alike"
+    assert sum(map(len, player.played)) == 8 * 8, "two slots each and two of v0: beside a v0 of its own it were 96"
+
+
+@pytest.mark.parametrize(("slots", "fits"), [(8, True), (7, False), (4, False)])
+def test_who_does_not_fit_between_two_looks_is_not_read(slots: int, fits: bool) -> None:
+    keeper, player = playing(slots=slots)
+    found = keeper.common((0, 1, 2), 5)
+    assert [len(blocks) for blocks in found.blocks] == [5 if fits else 0] * 3
+    assert (len(player.played), found.voided) == ((5, 0) if fits else (0, 5))
+
+
+def test_a_batch_that_was_disturbed_counts_for_nobody() -> None:
+    keeper, _ = playing(disturbed=True)
+    found = keeper.common((0, 1), 5)
+    assert (found.blocks, found.voided) == (((), ()), 5)
+    told = keeper.blocks(0, 5, 2)
+    assert (told.blocks, told.control, told.voided) == ((), (), 7)
+
+
+def test_what_is_wrong_ends_the_reading() -> None:
+    keeper, player = playing(wrong=3)
+    assert "y is wrong" in keeper.common((0, 1), 12).wrong
+    assert "y is wrong" in keeper.blocks(0, 12, 0).wrong
+    assert len(player.played) == 2

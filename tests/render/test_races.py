@@ -61,6 +61,13 @@ def test_the_table_has_everybody_and_who_left_last() -> None:
     assert "1 warp" in rows[2] and "crashed: signal 11" in rows[2]
 
 
+def test_what_one_cost_the_gpu_stands_beside_it_where_that_was_counted() -> None:
+    counted = RACE.racers[1].model_copy(update={"gpu_ms": 131.6})
+    row = races.table(RACE.model_copy(update={"racers": (RACE.racers[0], counted)})).splitlines()[-1]
+    assert "came home, 132 ms of the GPU" in row
+    assert "of the GPU" not in races.table(RACE)
+
+
 def test_hostile_names_come_out_harmless() -> None:
     found = races.table(Race(of=0, racers=(RACE.racers[0], Racer(numbers=(HOSTILE,), left="<img src=x>"))))
     row = found.splitlines()[-1]

@@ -41,7 +41,8 @@ class Course(FakeBench):
         for number, entry in enumerate(entries):
             mine = 50.0 + number
             blocks: tuple[Block, ...] = ((100.0, 100.0, mine, mine),) * 12
-            ran.append(Ran(blocks=dict.fromkeys(entry.cases, blocks), left="it fell" if number == 1 else ""))
+            left = "it fell" if number == 1 else ""
+            ran.append(Ran(blocks=dict.fromkeys(entry.cases, blocks), left=left, gpu_ms=100.0 + number / 7))
         return Result(tuple(ran), 12.5, 800.0)
 
 
@@ -56,6 +57,7 @@ def test_the_source_itself_runs_first_and_in_every_case() -> None:
     assert first == Entry(told().sources, (FWD.id, BWD.id))
     assert len(found.racers) == 1 + len(others) and found.itself == found.racers[0]
     assert (found.seconds, found.gpu_ms, found.note) == (12.5, 800.0, "")
+    assert [racer.gpu_ms for racer in found.racers[:3]] == [100.0, 100.143, 100.286]
 
 
 def test_a_lap_is_v0_s_time_over_one_s_own_with_its_interval() -> None:

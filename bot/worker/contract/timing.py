@@ -66,6 +66,24 @@ class Blocks:
 
 
 @dataclasses.dataclass(frozen=True)
+class CommonRequest:
+    """Blocks that several variants share with one v0: half the slots that each would take beside a v0 of its own."""
+
+    do: Literal["common"]
+    variants: tuple[int, ...]
+    blocks: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Common:
+    blocks: tuple[tuple[Four, ...], ...]
+    """Of each variant, in the order asked for. None at all where so many do not fit between two looks at them."""
+    voided: int
+    wrong: str
+    gpu_ms: float
+
+
+@dataclasses.dataclass(frozen=True)
 class BurstRequest:
     do: Literal["burst"]
 
