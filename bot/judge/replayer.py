@@ -26,7 +26,9 @@ from bot.judge.rivals import RivalArm
 from bot.worker.contract import Call, ContractError, parse, read_bytes
 from bot.worker.contract.tape import TAPE, Tape, sound
 
-POISON = (0xFF, 0x2D)
+POISON = (-1, 0x2D2D2D2D2D2D2D2D)
+"""Eight bytes of it: NaNs in every type, or numbers."""
+WORD = torch.int64
 FLUSH = 3
 """A slot finds nothing of the slot before it in the cache after this many times its size of other traffic."""
 MAX_TAPE = 8 * 2**20
@@ -106,16 +108,19 @@ class Stage:
         size = self._layout.bank_bytes + max(arm.scratch_bytes for arm in self._arms) + ALIGN
         # Where memory happens to lie moves a time by as much as a percent: each process draws it anew.
         shift = secrets.randbelow(4096) * ALIGN
-        self._memory = torch.empty(shift + count * size, dtype=torch.uint8, device="cuda")
+        self._memory = torch.empty(shift + count * size, dtype=torch.uint8, device=self._shared.device)
+        self._memory.view(WORD).fill_(POISON[0])
+        self._words = self._memory[shift:].view(WORD).view(count, -1)
         return [Lane(self._memory, shift + number * size) for number in range(count)]
 
     def _fill(self, bank: int, poison: int) -> None:
-        layout = self._layout
-        self._memory.fill_(POISON[poison % 2])
-        for number, lane in enumerate(self._lanes):
+        """Rubbish wherever no input is copied to. Few launches for however many lanes: every slot waits for them."""
+        layout, inputs = self._layout, self._layout.bank_bytes // WORD.itemsize
+        self._words[:, inputs:].fill_(POISON[poison % 2])
+        for number in range(min(BANKS, len(self._words))):
             start = layout.bank(layout.contents(bank, number))
-            source = self._shared[start : start + layout.bank_bytes]
-            self._memory[lane.base : lane.base + layout.bank_bytes].copy_(source)
+            source = self._shared[start : start + layout.bank_bytes].view(WORD)
+            self._words[number::BANKS, :inputs].copy_(source)
 
     def _targets(self, slot: int, lane: int) -> list[torch.Tensor]:
         found = []

@@ -1,0 +1,59 @@
+"""What a slot finds in memory before it is played. The rest of the replayer needs a GPU."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from bot.judge.layout import ALIGN, BANKS, Layout
+from bot.judge.replayer import Stage
+
+INPUT, SCRATCH = 3 * ALIGN, 2 * ALIGN
+RUBBISH = (0xFF, 0x2D)
+
+
+def stage(lanes: int, inputs: int = INPUT) -> Any:
+    """Each bank holds its own number everywhere."""
+    layout = Layout((("x", 0, inputs),) if inputs else (), inputs, (), 0, lanes)
+    made: Any = object.__new__(Stage)
+    made._layout, made._arms = layout, [SimpleNamespace(scratch_bytes=SCRATCH), SimpleNamespace(scratch_bytes=ALIGN)]
+    banks = torch.arange(1, BANKS + 1, dtype=torch.uint8).repeat_interleave(inputs)
+    made._shared = torch.cat([banks, torch.zeros(ALIGN, dtype=torch.uint8)])
+    made._lanes = made._make_lanes(lanes)
+    return made
+
+
+def values(memory: torch.Tensor) -> set[int]:
+    return set(memory.unique().tolist())
+
+
+@pytest.mark.parametrize("lanes", [1, 2, BANKS, BANKS + 1, 17])
+@pytest.mark.parametrize("poison", [0, 1])
+def test_inputs_have_their_contents_and_all_else_is_rubbish(lanes: int, poison: int) -> None:
+    made = stage(lanes)
+    for bank in range(BANKS):
+        made._memory.fill_(0x77)  # as the slot before it left everything
+        made._fill(bank, poison)
+        for number, lane in enumerate(made._lanes):
+            inputs, rest = made._memory[lane.base :][:INPUT], made._memory[lane.base + INPUT :][:SCRATCH]
+            assert values(inputs) == {1 + (bank + number) % BANKS}
+            assert values(rest) == {RUBBISH[poison]}
+
+
+def test_who_has_no_inputs_finds_rubbish_alone() -> None:
+    made = stage(2, inputs=0)
+    made._memory.fill_(0x77)
+    made._fill(0, 1)
+    for lane in made._lanes:
+        assert values(made._memory[lane.base :][:SCRATCH]) == {0x2D}
+
+
+def test_lanes_lie_behind_one_another_and_what_lies_before_them_is_rubbish_too() -> None:
+    made = stage(3)
+    bases = [lane.base for lane in made._lanes]
+    assert [bases[1] - bases[0], bases[2] - bases[1]] == [INPUT + SCRATCH + ALIGN] * 2
+    assert made._memory.numel() == bases[2] + INPUT + SCRATCH + ALIGN
+    assert values(made._memory[: bases[0]]) <= {0xFF}
