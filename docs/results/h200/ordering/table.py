@@ -1,0 +1,151 @@
+"""Writes the tables of the README beside it: whether the estimate puts launch numbers in the order in which they raced.
+
+Run it from the root of the repository, after a campaign was added:
+
+    python docs/results/h200/ordering/table.py
+
+Of each op the last campaign that raced v0's launch numbers counts. What was compiled for its profile is estimated as
+on a machine without a GPU, from the compiler's numbers and the counted bytes alone; what raced was timed a dozen blocks
+a case.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from bot.analysis.estimate import estimate_case, estimate_survey
+from bot.engine import race_field
+from bot.engine.space import block_constant
+from bot.hardware.catalog import for_runner
+from bot.model.campaign import Profile
+
+HERE = Path(__file__).resolve().parent
+CAMPAIGNS = HERE.parent / "campaigns"
+BEGIN, END = "<!-- made by table.py -->\n", "<!-- end -->\n"
+APART = 1.05
+"""Pairs that differ by less are as good as equal."""
+
+Config: TypeAlias = tuple[int, int]
+"""The block and the warps of a launch."""
+Times: TypeAlias = Mapping[str, Mapping[Config, float]]
+"""Microseconds by case."""
+
+
+def _campaigns() -> Any:
+    """The reader of journals beside the other tables."""
+    spec = importlib.util.spec_from_file_location("campaigns_table", CAMPAIGNS / "table.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def estimates(profile: Profile, kernel: str) -> Times:
+    """What the model says of every set of numbers that was compiled for this kernel, today's included."""
+    sheet, cases = for_runner(profile.baseline.runner), {case.id: case for case in profile.suite.cases}
+    found: dict[str, dict[Config, float]] = {}
+    for facts in profile.baseline.cases:
+        launch = next((launch for launch in facts.launches if launch.kernel == kernel), None)
+        block = block_constant(launch) if launch is not None else None
+        if launch is None or block is None or facts.case not in cases:
+            continue
+        today = (block[1], launch.num_warps)
+        told = {today: estimate_case(facts, cases[facts.case], sheet)}
+        for one in profile.survey:
+            if one.setting.kernel == kernel and one.case == facts.case and one.setting.num_stages is None:
+                config = (dict(one.setting.constants).get(block[0], block[1]), one.setting.num_warps or today[1])
+                told[config] = estimate_survey(one, facts, cases[facts.case], sheet)
+        found[facts.case] = {config: us for config, us in told.items() if us is not None}
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One kernel of one campaign: what both the model and the race know."""
+
+    folder: str
+    kernel: str
+    model: Times
+    raced: Times
+
+    def pairs(self) -> Iterator[bool]:
+        """Of each pair that is clearly apart, whether the model has it in the same order."""
+        for case, raced in self.raced.items():
+            model = self.model.get(case, {})
+            for one, other in itertools.combinations([config for config in raced if config in model], 2):
+                if max(raced[one], raced[other]) > APART * min(raced[one], raced[other]):
+                    yield (model[one] - model[other]) * (raced[one] - raced[other]) > 0
+
+    def places(self) -> Iterator[tuple[str, int, int]]:
+        """(case, the model's place of the fastest that raced, of how many)"""
+        for case, raced in self.raced.items():
+            both = [config for config in raced if config in self.model.get(case, {})]
+            if len(both) > 2:
+                fastest = min(both, key=lambda config: raced[config])
+                yield case, 1 + sorted(both, key=lambda config: self.model[case][config]).index(fastest), len(both)
+
+
+def seen_of(one: Any) -> list[Seen]:
+    """The kernels of one campaign that raced as v0 launches them, and were compiled with other numbers."""
+    campaign = one.campaign
+    race = campaign.race_of(0)
+    if campaign.profile is None or race is None or not race.racers:
+        return []
+    profile: Profile = campaign.profile
+    raced = race_field.tables(race, profile.baseline, profile.suite)
+    kernels = {kernel: {row.case: row.us for row in rows} for kernel, (_, rows) in raced.items()}
+    found = [Seen(one.folder, kernel, estimates(profile, kernel), times) for kernel, times in kernels.items()]
+    return [seen for seen in found if any(True for _ in seen.pairs())]
+
+
+def all_seen() -> list[Seen]:
+    """Of each op the last campaign with such a race."""
+    reader = _campaigns()
+    found: dict[str, list[Seen]] = {}
+    for one in reader.read_all(CAMPAIGNS):
+        if seen := seen_of(one):
+            found[one.kernel] = seen
+    return [seen for several in found.values() for seen in several]
+
+
+def row(seen: Seen) -> list[object]:
+    pairs, places = list(seen.pairs()), list(seen.places())
+    upper = sum(2 * place <= many + 1 for _, place, many in places)
+    said = ", ".join(f"{place} of {many}" for _, place, many in places)
+    link = f"[{seen.folder}](../campaigns/{seen.folder}/journal.jsonl)"
+    share = f"{100 * sum(pairs) / len(pairs):.0f} %"
+    return [f"`{seen.kernel}`", link, len(pairs), sum(pairs), share, said or "-", f"{upper} of {len(places)}"]
+
+
+HEAD = (
+    *("Kernel", "Campaign", "Pairs more than 5 % apart", "In the same order", "Share"),
+    *("The model's place of the fastest, case by case", "In its upper half"),
+)
+
+
+def made() -> str:
+    every = all_seen()
+    rows = [row(seen) for seen in every]
+    pairs = [same for seen in every for same in seen.pairs()]
+    places = [place for seen in every for place in seen.places()]
+    upper = sum(2 * place <= many + 1 for _, place, many in places)
+    total = f"{100 * sum(pairs) / len(pairs):.0f} %" if pairs else "-"
+    rows.append(["all", "", len(pairs), sum(pairs), total, "", f"{upper} of {len(places)}"])
+    return "".join(f"| {' | '.join(map(str, line))} |\n" for line in [HEAD, ["---"] * len(HEAD), *rows])
+
+
+def main() -> None:
+    page = HERE / "README.md"
+    before, rest = page.read_text(encoding="utf-8").split(BEGIN)
+    page.write_text(f"{before}{BEGIN}\n{made()}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
