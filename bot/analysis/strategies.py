@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from bot.model.diagnosis import Bottleneck, Strategy
 
 SUMS = ("sum_together", "sum_at_once")
-LATE = ("partial_sums", *SUMS, "scale_at_store", "scale_in_kernel", "base_two", "cache_hints")
+ATOMICS = ("add_in_float32", "partial_sums")
+LATE = (*ATOMICS, *SUMS, "scale_at_store", "scale_in_kernel", "base_two", "cache_hints")
 AHEAD = ("sum_behind_loop", "pipeline_rows", "pipeline_steps", "block_rows")
 STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     Bottleneck.MEMORY: (
@@ -30,7 +31,7 @@ STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     ),
     Bottleneck.HOST: (
         *("launch_parameters", "reduce_loss", "drop_zero_fill", "scale_at_store", "scale_in_kernel"),
-        *("partial_sums", *SUMS, *AHEAD, "more_programs", "tile_rows", "walk_rows"),
+        *(*ATOMICS, *SUMS, *AHEAD, "more_programs", "tile_rows", "walk_rows"),
         *("divide_by_constants", "base_two", "cache_hints"),
     ),
     **dict.fromkeys(
@@ -71,6 +72,7 @@ AIMS: dict[str, Aim] = {
     "pipeline_rows": Aim(("P0", "M4"), ("waiting", "issue"), "the next rows can be under way while one is worked on"),
     "pipeline_steps": Aim(("P0", "M4"), ("waiting", "issue"), "the next block of a row can be under way meanwhile"),
     "block_rows": Aim(("P0", "G2"), UNHIDDEN, "several rows make one block, whose loads and sums wait together"),
+    "add_in_float32": Aim(("G1",), ("waiting", "issue"), "an addition in half precision is a loop of compare and swap"),
     "partial_sums": Aim(("G1",), ("waiting", "excess"), "additions to the same few places queue"),
     "sum_together": Aim(("G1", "M3"), ("fixed", BESIDE), "torch adds up and rounds in four small launches"),
     "sum_at_once": Aim(("G1", "M3"), ("fixed", BESIDE), "torch adds up and rounds in two small launches"),

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from bot.engine.transforms import (
+    add_in_float32,
     base_two,
     block_rows,
     cache_hints,
@@ -68,6 +69,7 @@ TRANSFORMS: dict[str, Transform] = {
     "pipeline_steps": pipeline_steps,
     "block_rows": block_rows,
     "more_programs": more_programs,
+    "add_in_float32": add_in_float32,
     "partial_sums": partial_sums,
     "sum_together": sum_together,
     "sum_at_once": sum_at_once,
