@@ -30,6 +30,7 @@ from bot.worker.footprint import Launch
 from bot.worker.interpreter import Books
 from bot.worker.observer import POISON, Observer, Recycling
 from bot.worker.passes import NAMES, Materials, Outcome, backward, materials, run_pass
+from bot.worker.reach import wrapping
 
 PROCESSORS = 5
 """What the interpreted chip says it has: few enough to be quick, and no divisor of the usual row counts, so that grids
@@ -118,6 +119,13 @@ def _footprint(launch: Launch) -> Footprint:
     )
 
 
+def _named(call: Call, stuff: Materials, outcome: Outcome) -> list[tuple[str, Any]]:
+    """What the op was handed and what it hands back; not what it allocated for itself."""
+    outputs = [(f"output {spec.name[1:]}", one) for spec, one in zip(call.grads, outcome.outputs, strict=False)]
+    gradients = [(f"gradient {name}", gradient) for name, gradient in outcome.gradients]
+    return [*stuff.tensors.items(), *outputs, *gradients]
+
+
 def collect(call: Call, stuff: Materials, outcome: Outcome) -> Tray:
     tray = Tray(stuff)
     if call.direction != "backward":
@@ -180,6 +188,7 @@ class _Bench:
         odd += earlier.rewritten() if earlier else []
         with torch._C.DisableTorchFunctionSubclass():  # bytes are read, no method of the variant's is called
             tray = collect(call, stuff, outcome)
+            odd += wrapping(self._books.launches, _named(call, stuff, outcome))
         name = f"{call.id}-{turn}.bin"
         (self._outputs / name).write_bytes(tray.blob)
         races = tuple(race for launch in self._books.launches for race in launch.races)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 MOST_RACES = 8
 
@@ -31,6 +32,10 @@ class Region:
     """Bytes of one element: the grain of the bookkeeping."""
     used_bytes: int
     """What its tensors cover, as a view may be smaller than its storage."""
+    storage: StorageWeakRef
+    """As long as it is kept, no other storage is taken for this one."""
+    far: int = 0
+    """How many bytes into it a number of 32 bits reached, see reach.py."""
     read_by: Any = None
     read_at: Any = None
     """What the launch had moved when each place was last read."""
@@ -75,6 +80,11 @@ class Launch:
     """Bytes of all accesses so far, those of a lane that shares its place with another one left out."""
     programs: set[int] = field(default_factory=set)
     """Those that moved any."""
+
+    @property
+    def most_elements(self) -> int:
+        """Of its tensors."""
+        return max((region.used_bytes // region.unit for region in self.regions), default=0)
 
     def between(self, region: Region) -> float:
         """From one read of a place to the next by the same program, beside all that a program moves."""
@@ -140,6 +150,10 @@ class Launch:
             for step in range(max(1, itemsize // region.unit)):
                 region.written_by[slots + np.uint64(step)] = self.program
 
+    def reaches(self, address: int, nbytes: int) -> None:
+        region = self._find(address, address + 1, "reaches")
+        region.far = max(region.far, nbytes)
+
     def _differs(self, addresses: Any, values: Any) -> bool:
         from triton._C.libtriton import interpreter
 
@@ -185,6 +199,13 @@ def open_books(kernel: str, arguments: dict[str, Any]) -> Launch:
     for name, tensor in distinct_tensors(arguments):
         storage = tensor.untyped_storage()
         regions.append(
-            Region(name, storage.data_ptr(), storage.nbytes(), tensor.element_size(), max(1, covered_bytes(tensor)))
+            Region(
+                name,
+                storage.data_ptr(),
+                storage.nbytes(),
+                tensor.element_size(),
+                max(1, covered_bytes(tensor)),
+                StorageWeakRef(storage),
+            )
         )
     return Launch(kernel, regions)

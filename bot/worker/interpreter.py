@@ -14,7 +14,7 @@ import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter
 
-from bot.worker import libdevice, quick_folds, quick_types
+from bot.worker import libdevice, loops, quick_folds, quick_types, reach
 from bot.worker.footprint import Launch, OutOfBounds, open_books
 
 
@@ -33,8 +33,12 @@ class Books:
         self.open: Launch | None = None
         self.out_of_bounds = ""
 
+    def counts_all(self, number: int) -> bool:
+        """Whether it is the number of elements of the largest tensor: where that is 2^31, Triton gives it 64 bits."""
+        return self.open is not None and number == self.open.most_elements
 
-def _scalars(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+
+def _scalars(books: Books, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Float and bool arguments become tensors as on a GPU; stock ones stay Python numbers without `.to`."""
 
     def convert(argument: Any) -> Any:
@@ -42,6 +46,8 @@ def _scalars(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
             return tl.tensor(interpreter.TensorHandle(np.array([argument], dtype=np.bool_), tl.int1), tl.int1)
         if isinstance(argument, float):
             return tl.tensor(interpreter.TensorHandle(np.array([argument], dtype=np.float32), tl.float32), tl.float32)
+        if isinstance(argument, int) and books.counts_all(argument):
+            return tl.tensor(interpreter.TensorHandle(np.array([argument], dtype=np.int64), tl.int64), tl.int64)
         return original(argument)
 
     return convert
@@ -73,9 +79,9 @@ def _patched_once(books: Books, original: Callable[[Any], Any]) -> Callable[[Any
     return patch
 
 
-def _chosen(pointers: Any, mask: Any) -> Any:
-    """The addresses that are really used."""
-    return pointers.data[np.broadcast_to(mask.data, pointers.data.shape)]
+def _used(pointers: Any, mask: Any) -> Any:
+    """Which of the addresses are really used."""
+    return np.broadcast_to(mask.data, pointers.data.shape)
 
 
 def _item_size(pointers: Any) -> int:
@@ -91,16 +97,24 @@ def _watch_memory(books: Books) -> None:
         builder.create_atomic_rmw,
     )
 
+    def reaches(launch: Launch, ptrs: Any, where: Any) -> None:
+        address, elements = reach.farthest(ptrs, where)
+        if elements:
+            launch.reaches(address, elements * _item_size(ptrs))
+
     def masked_load(self: Any, ptrs: Any, mask: Any, *rest: Any, **named: Any) -> Any:
         if books.open is not None:
-            books.open.reads(_chosen(ptrs, mask), _item_size(ptrs))
+            where = _used(ptrs, mask)
+            books.open.reads(ptrs.data[where], _item_size(ptrs))
+            reaches(books.open, ptrs, where)
         return load(self, ptrs, mask, *rest, **named)
 
     def masked_store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any, **named: Any) -> Any:
         if books.open is not None:
-            where = np.broadcast_to(mask.data, ptrs.data.shape)
+            where = _used(ptrs, mask)
             values = np.broadcast_to(value.data, ptrs.data.shape)[where]
             books.open.writes(ptrs.data[where], values, _item_size(ptrs))
+            reaches(books.open, ptrs, where)
         return store(self, ptrs, value, mask, *rest, **named)
 
     def atomic(original: Callable[..., Any], pointer_at: int, mask_at: int | None) -> Callable[..., Any]:
@@ -108,9 +122,12 @@ def _watch_memory(books: Books) -> None:
             if books.open is not None:
                 books.open.atomics = True
                 pointers = arguments[pointer_at]
-                used = pointers.data.ravel() if mask_at is None else _chosen(pointers, arguments[mask_at])
+                everywhere = np.ones(pointers.data.shape, dtype=bool)
+                where = everywhere if mask_at is None else _used(pointers, arguments[mask_at])
+                used = pointers.data[where]
                 books.open.reads(used, _item_size(pointers))
                 books.open.writes(used, used, _item_size(pointers))
+                reaches(books.open, pointers, where)
             return original(self, *arguments)
 
         return run
@@ -168,7 +185,9 @@ def install() -> Books:
     libdevice.install()
     quick_types.install()
     quick_folds.install()
-    interpreter._implicit_cvt = _scalars(interpreter._implicit_cvt)
+    reach.install()
+    loops.install(books.counts_all)
+    interpreter._implicit_cvt = _scalars(books, interpreter._implicit_cvt)
     interpreter._patch_lang_tensor = _indexable(interpreter._patch_lang_tensor)
     interpreter._patch_lang = _patched_once(books, interpreter._patch_lang)
     _watch_memory(books)

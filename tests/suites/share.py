@@ -32,6 +32,7 @@ SHOWN = {
     "what another program of the launch wrote": ("jsd/e30_loss_added_unguarded",),
     "it cannot be imported": ("jsd/e50_recursion_without_end",),
     "the untouched kernel returns": ("softmax/e36_wider_output",),
+    "are counted in 32 bits across its rows": ("softmax/product_widened_too_late",),
 }
 """What the judge says, and who makes it say so. The first words are a detector; the test holds that it spoke."""
 

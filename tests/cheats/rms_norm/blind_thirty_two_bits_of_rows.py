@@ -1,5 +1,5 @@
-# expect: REJECTED correctness|regression
-# tier: gpu
+# expect: REJECTED correctness
+# tier: cpu
 # The row number stays a 32-bit integer, so that offsets wrap after 2**31 elements.
 """Root-mean-square layer normalisation: y = x / sqrt(mean(x^2) + eps) * (offset + w)."""
 
