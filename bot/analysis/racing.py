@@ -84,6 +84,11 @@ def behind(now: Standing | None, leader: Standing | None) -> bool:
     return now is not None and leader is not None and now.high < leader.low - SLACK
 
 
+def ahead(now: Standing | None, leader: Standing | None) -> Standing | None:
+    """Who leads since: surely the fastest so far."""
+    return now if now is not None and (leader is None or now.low > leader.low) else leader
+
+
 def next_look(blocks: int) -> int | None:
     """How many blocks the next look needs; None when there is none."""
     return next((look for look in LOOKS if look > blocks), None)

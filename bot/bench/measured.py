@@ -315,8 +315,8 @@ class MeasuredBench(StaticBench):
             self._open(case.case, (stock,), stock, fresh=False)
         told = self._read(case.case, 0, self._effort.blocks)
         self._roofs[case.case] = self._roof(case)
-        timing = timing_of([us for block in told.control for us in block])
-        return case.model_copy(update={"timing": timing, "roof_us": self._roofs[case.case]})
+        took = timing_of([us for block in told.control for us in block])
+        return case.model_copy(update={"timing": took, "roof_us": self._roofs[case.case]})
 
     def _roof(self, case: CaseResult) -> float | None:
         """What a copy of its bytes takes; None where it need not move any."""

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from bot.analysis import racing
 from bot.analysis.nulls import best
-from bot.analysis.racing import Standing
 from bot.bench.measured import Effort
 from bot.bench.race import AT_ONCE
-from bot.bench.side_by_side import BLOCKS, read_on
+from bot.bench.side_by_side import read_alone, read_together
 from bot.worker.contract.timing import Blocks, Common, Four
 
 CONFIRMED = Effort()
@@ -42,32 +42,27 @@ def _search(clock: Clock, variants: Sequence[int]) -> tuple[list[tuple[Four, ...
     found: list[tuple[Four, ...]] = []
     voided, leader = 0, None
 
-    def read(places: Sequence[int], blocks: int) -> dict[int, tuple[Four, ...]]:
+    def shared(places: Sequence[int], blocks: int) -> dict[int, tuple[Four, ...]]:
         nonlocal voided
         told = clock.together(places, blocks)
         voided += told.voided
         return dict(zip(places, told.blocks, strict=True))
 
+    def alone(place: int, blocks: int) -> tuple[Four, ...]:
+        nonlocal voided
+        told = clock.read(place, blocks)
+        voided += told.voided
+        return told.blocks
+
     for start in range(0, len(variants), AT_ONCE):
         some = variants[start : start + AT_ONCE]
         clock.open(some, start == 0)
-        shared, leader = read_on(len(some), leader, read) if len(some) > 1 else ([], leader)
-        for blocks in shared:
-            leader = _ahead(racing.glanced(blocks), leader)
-            found.append(blocks)
-        for place in range(len(some) if not shared else 0):
-            told = clock.read(place, racing.GLANCE)
-            blocks, voided = told.blocks, voided + told.voided
-            if not racing.behind(racing.glanced(blocks), leader):
-                told = clock.read(place, BLOCKS - racing.GLANCE)
-                blocks, voided = blocks + told.blocks, voided + told.voided
-            leader = _ahead(racing.glanced(blocks), leader)
+        together, leader = read_together(len(some), leader, shared)
+        for place in range(len(some)):
+            blocks = together[place] if together else read_alone(leader, partial(alone, place))
+            leader = racing.ahead(racing.glanced(blocks), leader)
             found.append(blocks)
     return found, voided
-
-
-def _ahead(now: Standing | None, leader: Standing | None) -> Standing | None:
-    return now if now is not None and (leader is None or now.low > leader.low) else leader
 
 
 def campaign(clock: Clock, variants: Sequence[int], first: int) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from bot.analysis import racing
 from bot.bench.bailiff import Objection
 from bot.bench.checks import Laid
-from bot.bench.side_by_side import BLOCKS, read_on
+from bot.bench.side_by_side import BLOCKS, read_alone, read_together
 from bot.bench.takes import Take
 from bot.model.measurement import Block, Fault
 from bot.model.variant import SourceFile
@@ -108,7 +108,7 @@ class _Track:
     def __init__(self, course: Course) -> None:
         self._course = course
         self._fresh = True
-        self._leader: dict[str, racing.Standing] = {}
+        self._leader: dict[str, racing.Standing | None] = {}
         """Of each case who is surely the fastest so far."""
 
     def _open(self, case: str, group: list[_Running]) -> None:
@@ -140,10 +140,8 @@ class _Track:
                 self._keep(running.ran, case, blocks)
 
     def _together(self, case: str, group: list[_Running]) -> list[tuple[Block, ...]]:
-        """What all of them read beside one v0. Nothing where one of them is alone, or wrong, or where they do not fit:
-        then each is read by itself."""
-        if len(group) == 1:
-            return []
+        """What all of them read beside one v0. Nothing where one of them is wrong, or where they do not fit: then each
+        is read alone."""
 
         def read(places: Sequence[int], blocks: int) -> dict[int, tuple[Block, ...]]:
             before = self._course.spent_ms()
@@ -153,21 +151,16 @@ class _Track:
             return found
 
         try:
-            found, leader = read_on(len(group), self._leader.get(case), read)
+            found, leader = read_together(len(group), self._leader.get(case), read)
         except self._course.wrong:
             return []
-        if leader is not None:
-            self._leader[case] = leader
+        self._leader[case] = leader
         return found
 
     def _read(self, case: str, place: int, ran: Ran) -> tuple[Block, ...]:
-        """Who is far behind after a glance need not be known any better."""
         before = self._course.spent_ms()
         try:
-            first = self._course.read(case, place, racing.GLANCE)
-            if racing.behind(racing.glanced(first), self._leader.get(case)):
-                return first
-            return (*first, *self._course.read(case, place, BLOCKS - racing.GLANCE))
+            return read_alone(self._leader.get(case), lambda blocks: self._course.read(case, place, blocks))
         finally:
             ran.gpu_ms += self._course.spent_ms() - before
 
@@ -177,8 +170,7 @@ class _Track:
             ran.left = f"only {len(blocks)} of {BLOCKS} blocks of {case} were undisturbed"
             return
         ran.blocks[case] = blocks
-        if now is not None and (leader is None or now.low > leader.low):
-            self._leader[case] = now
+        self._leader[case] = racing.ahead(now, leader)
 
     def _alone(self, case: str, group: list[_Running], rest: list[_Running], why: str) -> None:
         if len(group) == 1:

@@ -1,28 +1,40 @@
-"""One case of several that stand on one replayer, read in blocks that they share: v0 is played once for all of them."""
+"""One case of several that stand on one replayer: a glance at all, and who is far behind need not be known any better.
+
+They are read in blocks that they share, so that v0 is played once for all of them, or each by itself.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 
 from bot.analysis import racing
 from bot.analysis.racing import Standing
 from bot.model.measurement import Block
 
 BLOCKS = racing.LOOKS[0]
-Read = Callable[[Sequence[int], int], Mapping[int, tuple[Block, ...]]]
+Shared = Callable[[Sequence[int], int], Mapping[int, tuple[Block, ...]]]
 """So many blocks that these share, of each its own; of some none where they do not fit, or were disturbed."""
 
 
-def read_on(count: int, leader: Standing | None, read: Read) -> tuple[list[tuple[Block, ...]], Standing | None]:
-    """(blocks of each, who leads since). Who is far behind after a glance need not be known any better. Nothing where a
-    glance shows nothing of somebody: then each is read by itself."""
+def read_alone(leader: Standing | None, read: Callable[[int], tuple[Block, ...]]) -> tuple[Block, ...]:
+    first = read(racing.GLANCE)
+    if racing.behind(racing.glanced(first), leader):
+        return first
+    return (*first, *read(BLOCKS - racing.GLANCE))
+
+
+def read_together(count: int, leader: Standing | None, read: Shared) -> tuple[list[tuple[Block, ...]], Standing | None]:
+    """(blocks of each, who leads since the glance). Nothing where that shows nothing of somebody, or where there is
+    but one: then each is read alone."""
+    if count == 1:
+        return [], leader
     everybody = range(count)
     first = read(everybody, racing.GLANCE)
     seen = {place: racing.glanced(first[place]) for place in everybody}
     if None in seen.values():
         return [], leader
-    known = [standing for standing in (*seen.values(), leader) if standing is not None]
-    leader = max(known, key=lambda standing: standing.low)
+    leader = reduce(lambda before, now: racing.ahead(now, before), seen.values(), leader)
     staying = [place for place in everybody if not racing.behind(seen[place], leader)]
     rest = read(staying, BLOCKS - racing.GLANCE) if staying else {}
     return [(*first[place], *rest.get(place, ())) for place in everybody], leader

@@ -125,6 +125,32 @@ def vector(site: LaunchSite, kernel: cst.FunctionDef, pointer: str) -> Vector:
     return Vector(name, line, call, size.value, source.code(dtype))
 
 
+def launch_of(module: cst.Module, kernel: cst.FunctionDef) -> LaunchSite:
+    """The one launch, on a grid of two axes."""
+    launches = source.sites(module, str(kernel.name.value))
+    if len(launches) != 1 or set(kernels.program_axes(kernel)) != {0, 1}:
+        raise NotUnderstood("it is not launched once, on a grid of two axes")
+    return launches[0]
+
+
+def zeros_in_float32(vector: Vector, first: str, why: str, name: str = "") -> cst.SimpleStatementLine:
+    """The zeros with one more axis in front of theirs, in float32, and maybe by another name."""
+    size = next(arg for arg in vector.call.args if arg.keyword is None)
+    args = [
+        arg.with_changes(value=source.expression(f"({first}, {vector.size})"))
+        if arg is size
+        else arg.with_changes(value=source.expression("torch.float32"))
+        if arg.keyword is not None and arg.keyword.value == "dtype"
+        else arg
+        for arg in vector.call.args
+    ]
+    assign = cst.ensure_type(vector.line.body[0], cst.Assign)
+    target = assign.targets[0].with_changes(target=cst.Name(name or vector.name))
+    made = assign.with_changes(targets=[target], value=vector.call.with_changes(args=args))
+    lines = (*vector.line.leading_lines, *source.comment_lines(why))
+    return vector.line.with_changes(body=[made], leading_lines=lines)
+
+
 def unread(kernel: cst.FunctionDef, found: list[Added]) -> str:
     """The parameter that only said what to round to."""
     casts = {one.cast for one in found}

@@ -131,7 +131,7 @@ def field(
     files: tuple[SourceFile, ...],
     facts: Measurement,
     most: int = MOST_RACERS,
-    behind: frozenset[str] = frozenset(),
+    backward_only: frozenset[str] = frozenset(),
 ) -> tuple[Racing, ...]:
     """What races against these files: each kernel's likeliest numbers first."""
     of, text = launched(facts), "\n".join(file.text for file in files)
@@ -147,7 +147,7 @@ def field(
             for one in numbers:
                 made = _written(made, one) or made
             cases = tuple(dict.fromkeys(case for one in numbers for case, _ in of[one.kernel]))
-            along = rewriting.in_float32(files, made, behind)  # as its rule will bring it along
+            along = rewriting.in_float32(files, made, backward_only)  # as its rule will bring it along
             found.append((rank, Racing(numbers, along.files, cases)))
     return tuple(racing for _, racing in sorted(found, key=lambda pair: pair[0])[:most])
 

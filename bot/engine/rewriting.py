@@ -35,12 +35,12 @@ def of_files(name: str, files: tuple[SourceFile, ...]) -> FilesRewrite | None:
 
 @lru_cache(maxsize=128)
 def in_float32(
-    before: tuple[SourceFile, ...], after: tuple[SourceFile, ...], behind: frozenset[str] = frozenset()
+    before: tuple[SourceFile, ...], after: tuple[SourceFile, ...], backward_only: frozenset[str] = frozenset()
 ) -> Along:
     """The files after a change. Where a kernel now adds up in another order it does so in float32, and so do the others
     of its file: group_norm's backward adds up what its forward made, and has another luck with every last bit of it.
 
-    `behind` are kernels whose results no other pass reads. Where only those change, the others stay as they are: the
+    `backward_only` are kernels that no forward pass launches. Where only those change, the others stay as they are: the
     same forward in float32 was 2.8 % slower on an H200 (4,096 rows of 2,048 columns), for the sake of its backward.
     """
     try:
@@ -50,7 +50,7 @@ def in_float32(
     texts, done = {file.path: file.text for file in after}, list[str]()
     for path in dict.fromkeys(path for path, _ in places):
         asking = {kernel for at, kernel in places if at == path and sum_in_float32.rewrite(texts[path], kernel)}
-        for only in sorted(behind) if asking <= behind else ("",):
+        for only in sorted(backward_only) if asking <= backward_only else ("",):
             found = sum_in_float32.rewrite(texts[path], only) if asking else None
             if found is not None:
                 texts[path] = found.text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -324,6 +324,16 @@ def line_of(site: LaunchSite) -> cst.SimpleStatementLine:
         if isinstance(found, cst.SimpleStatementLine) and any(c is site.call for c in findall(found, m.Call())):
             return found
     raise NotUnderstood("a launch is not part of a line")
+
+
+def exchanged(tree: cst.CSTNode, new: Mapping[cst.CSTNode, cst.CSTNode]) -> cst.CSTNode:
+    """The tree with nodes for nodes. What stands below one that goes is not looked at."""
+
+    class Exchange(cst.CSTTransformer):  # type: ignore[misc]  # libcst is not followed
+        def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> cst.CSTNode:
+            return new.get(original_node, updated_node)
+
+    return cst.ensure_type(tree.visit(Exchange()), cst.CSTNode)
 
 
 def spliced(module: cst.Module, changes: Sequence[tuple[cst.CSTNode, Sequence[cst.BaseStatement]]]) -> cst.Module:

@@ -17,7 +17,7 @@ def _says(kernels: tuple[str, ...]) -> str:
 
 def whole(brief: Brief, proposal: Proposal) -> Proposal:
     """The proposal with what belongs to it, which its hypothesis says."""
-    along = rewriting.in_float32(brief.sources, proposal.files, brief.behind)
+    along = rewriting.in_float32(brief.sources, proposal.files, brief.backward_only)
     if not along.kernels:
         return proposal
     why = f"{proposal.hypothesis.why} {_says(along.kernels)}"

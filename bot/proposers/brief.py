@@ -65,7 +65,7 @@ class Brief:
         return self.baseline.runner.evidence is Evidence.MEASURED
 
     @property
-    def behind(self) -> frozenset[str]:
+    def backward_only(self) -> frozenset[str]:
         """Kernels that passes launch, but no forward pass: what they make is read by themselves alone."""
         forward = {case.id for case in self.suite.cases if case.direction == "forward"}
         of_forward, every = (

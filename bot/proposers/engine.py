@@ -68,7 +68,7 @@ SHOWN = {
 """The least that an H200 measured of a rewrite over all scored cases of an op that it was made for
 (docs/results/h200/campaigns), where the model sees less of it: rows that are loaded ahead were tried after ideas that
 promised more, and gave more than those."""
-TOGETHER = {"partial_sums": "sum_together"}
+COMPLETED_BY = {"partial_sums": "sum_together"}
 """What belongs to a rewrite where it applies to what that makes: two sums and two casts of torch's made a call of
 group_norm's backward 62 us longer on the host, and so cost it a gain of 2.86x."""
 LAST = ("cache_hints",)
@@ -100,11 +100,11 @@ def _rewrites(brief: Brief, name: str) -> Iterator[tuple[FilesRewrite, Change]]:
         if name == "more_programs" and (widest := room.widest(brief, rewrite.kernels)):
             narrower = more_programs.rewrite(file.text, up_to=widest)
             rewrite, change = (narrower, room.up_to(widest, change)) if narrower is not None else (rewrite, change)
-        yield of_one_file(file.path, _with_what_belongs(name, rewrite)), change
+        yield of_one_file(file.path, _completed(name, rewrite)), change
 
 
-def _with_what_belongs(name: str, rewrite: Rewrite) -> Rewrite:
-    other = rewriting.of_file(TOGETHER[name], rewrite.text) if name in TOGETHER else None
+def _completed(name: str, rewrite: Rewrite) -> Rewrite:
+    other = rewriting.of_file(COMPLETED_BY[name], rewrite.text) if name in COMPLETED_BY else None
     if other is None:
         return rewrite
     return dataclasses.replace(rewrite, text=other.text, why=f"{rewrite.why} {other.why}")

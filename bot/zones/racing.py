@@ -33,7 +33,7 @@ def _racer(numbers: tuple[Numbers, ...], ran: Ran) -> Racer:
 
 
 def raced(bench: Bench, brief: Brief, of: VariantNumber) -> Race:
-    field = race_field.field(brief.sources, brief.facts, behind=brief.behind)
+    field = race_field.field(brief.sources, brief.facts, backward_only=brief.backward_only)
     if not field:
         return Race(of=of, note=ALONE)
     every = tuple(case.case for case in brief.facts.cases)

@@ -125,7 +125,10 @@ def test_what_was_voided_is_kept() -> None:
 
 def test_who_cannot_be_read_together_is_read_alone() -> None:
     clock, beside = Clock(), Clock()
-    none = lambda places, count: Common(((),) * len(places), count, "", 0.0)  # noqa: E731
+
+    def none(places: Sequence[int], count: int) -> Common:
+        return Common(((),) * len(places), count, "", 0.0)
+
     doors = nulls.Clock(clock.started.append, clock.open, clock.read, none)
     found, shared = nulls.campaign(doors, VARIANTS, 0), nulls.campaign(beside.doors, VARIANTS, 0)
     assert found is not None and shared is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bot.analysis.racing import GLANCE, glanced
-from bot.bench.side_by_side import BLOCKS, read_on
+from bot.bench.side_by_side import BLOCKS, read_together
 from bot.model.measurement import Block
 
 
@@ -27,7 +27,7 @@ def took(us: float, blocks: int) -> tuple[Block, ...]:
 
 def test_all_who_are_near_each_other_are_read_to_the_end() -> None:
     table = Table(1.0, 1.004)
-    found, leader = read_on(2, None, table)
+    found, leader = read_together(2, None, table)
     assert [len(blocks) for blocks in found] == [BLOCKS, BLOCKS]
     assert table.asked == [((0, 1), GLANCE), ((0, 1), BLOCKS - GLANCE)]
     assert leader == glanced(took(1.0, GLANCE))
@@ -36,7 +36,7 @@ def test_all_who_are_near_each_other_are_read_to_the_end() -> None:
 def test_who_is_far_behind_leaves_whether_the_leader_comes_before_or_after_it() -> None:
     for us, staying in (((1.1, 1.0), 1), ((1.0, 1.1), 0)):
         table = Table(*us)
-        found, _ = read_on(2, None, table)
+        found, _ = read_together(2, None, table)
         assert [len(blocks) for blocks in found] == [BLOCKS if place == staying else GLANCE for place in (0, 1)]
         assert table.asked[1] == ((staying,), BLOCKS - GLANCE)
 
@@ -44,12 +44,12 @@ def test_who_is_far_behind_leaves_whether_the_leader_comes_before_or_after_it() 
 def test_nobody_is_asked_for_more_where_all_are_behind_somebody_else() -> None:
     ahead = glanced(took(0.5, BLOCKS))
     table = Table(1.0, 1.0)
-    found, leader = read_on(2, ahead, table)
+    found, leader = read_together(2, ahead, table)
     assert [len(blocks) for blocks in found] == [GLANCE, GLANCE]
     assert (len(table.asked), leader) == (1, ahead)
 
 
 def test_where_a_glance_shows_nothing_of_somebody_nothing_is_kept() -> None:
     table = Table(1.0, 1.0, silent=(1,))
-    assert read_on(2, None, table) == ([], None)
+    assert read_together(2, None, table) == ([], None)
     assert len(table.asked) == 1

@@ -158,8 +158,10 @@ def test_a_kernel_that_adds_up_in_half_precision_races_as_its_rule_will_be_writt
         gone, _ = changes(HALF, racing.files[0].text)
         assert racing.files[0].text.count(sum_in_float32.WHY) == 2
         assert "    w = tl.load(w_ptr + row)  # of its type" in gone and any("dy_ptr" in line for line in gone)
-    behind = field(files(HALF), made.measurement(*wide_and_narrow(kernel="_backward")), behind=frozenset({"_backward"}))
-    assert {racing.files[0].text.count(sum_in_float32.WHY) for racing in behind} == {1}
+    backward = field(
+        files(HALF), made.measurement(*wide_and_narrow(kernel="_backward")), backward_only=frozenset({"_backward"})
+    )
+    assert {racing.files[0].text.count(sum_in_float32.WHY) for racing in backward} == {1}
 
 
 # What comes of it

@@ -38,9 +38,9 @@ def test_the_files_and_the_reason_grow_and_all_else_stays() -> None:
     assert found.proposer == before.proposer
 
 
-def test_what_only_backward_passes_launch_is_behind_and_changes_alone() -> None:
+def test_what_only_backward_passes_launch_changes_alone() -> None:
     known = brief()
-    assert known.behind == {"_rms_norm_backward_kernel"}
+    assert known.backward_only == {"_rms_norm_backward_kernel"}
     text = HALF.replace("_forward", "_rms_norm_forward_kernel").replace("_backward", "_rms_norm_backward_kernel")
     told = brief(sources=(SourceFile(path=FILE, text=text),))
     for kernel, many in {"_rms_norm_backward_kernel": 1, "_rms_norm_forward_kernel": 2}.items():
@@ -48,9 +48,9 @@ def test_what_only_backward_passes_launch_is_behind_and_changes_alone() -> None:
         assert found.files[0].text.count(sum_in_float32.WHY) == many
 
 
-def test_where_no_forward_pass_was_seen_nothing_is_behind() -> None:
+def test_where_no_forward_pass_was_seen_nothing_is_the_backward_s_alone() -> None:
     cases = tuple(case for case in brief().baseline.cases if case.case != FWD.id)
-    assert brief(baseline=brief().baseline.model_copy(update={"cases": cases})).behind == frozenset()
+    assert brief(baseline=brief().baseline.model_copy(update={"cases": cases})).backward_only == frozenset()
 
 
 def test_it_is_told_in_one_sentence() -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import re
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -28,8 +25,9 @@ from bot.render import numbers, view
 from bot.render.summary import summary
 from bot.targets.sizes import SIZES
 from tests.analysis import blocks
+from tests.render.scripts import RESULTS, script
 
-FOLDER = Path(__file__).parents[2] / "docs/results/h200/campaigns"
+FOLDER = RESULTS / "campaigns"
 JOURNALS = sorted(FOLDER.rglob("journal.jsonl"))
 FIRST, SECOND = "rms_norm", "rms_norm-b"
 HEAD = (
@@ -39,16 +37,7 @@ HEAD = (
 SLOW = "backward-8192x1024-bfloat16"
 
 
-def module() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("campaigns_table", FOLDER / "table.py")
-    assert spec is not None and spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = found  # its frozen types ask for the module they stand in
-    spec.loader.exec_module(found)
-    return found
-
-
-TABLE = module()
+TABLE = script("campaigns")
 Facts = list[dict[str, Any]]
 
 

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/results/h200/ordering"
+from tests.render.scripts import RESULTS, script
 
-
-def _table() -> Any:
-    spec = importlib.util.spec_from_file_location("ordering_table", PAGE / "table.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-TABLE = _table()
+PAGE = RESULTS / "ordering"
+TABLE = script("ordering")
 FEW, MANY, MORE = (4096, 4), (4096, 8), (4096, 16)
 
 

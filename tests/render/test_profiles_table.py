@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,20 +12,13 @@ import pytest
 from bot.model.campaign import Profile
 from bot.model.profiling import Counters
 from bot.render.profile_text import profile_json
+from tests.render.scripts import RESULTS, script
 from tests.render.test_profile_page import ALONE, APART, watched
 
-FOLDER = Path(__file__).parents[2] / "docs/results/h200/profiles"
+FOLDER = RESULTS / "profiles"
 
 
-def module() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("profiles_table", FOLDER / "table.py")
-    assert spec is not None and spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
-
-
-TABLE = module()
+TABLE = script("profiles")
 
 
 def write(folder: Path, kernel: str, name: str, text: str) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,21 +15,13 @@ from bot.campaign.machine import fold
 from bot.model.campaign import Campaign
 from tests.cli.test_show import folded, written
 from tests.render import builders as a
+from tests.render.scripts import RESULTS, script
 from tests.render.test_campaigns_table import FIRST, SECOND, TABLE, facts, journal, renamed, text_of, until, write
 
-FOLDER = Path(__file__).parents[2] / "docs/results/h200/training"
+FOLDER = RESULTS / "training"
 
 
-def module(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"training_{name}", FOLDER / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = found  # its frozen types ask for the module they stand in
-    spec.loader.exec_module(found)
-    return found
-
-
-TRAIN, WINNERS = module("train"), module("winners")
+TRAIN, WINNERS = (script("training", name) for name in ("train", "winners"))
 
 
 # Which campaign of a kernel counts

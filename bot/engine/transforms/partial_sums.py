@@ -16,7 +16,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import addresses, atomics, kernels, runs, source
-from bot.engine.atomics import Added, Vector
+from bot.engine.atomics import Added
 from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, each_kernel
@@ -29,23 +29,6 @@ IN_HOST = "A share for each program of the first axis, added up below: additions
 def _first_program(kernel: cst.FunctionDef) -> str:
     made = addresses.names_of(kernel).made
     return next((name for name, value in made.items() if source.code(value) == FIRST), FIRST)
-
-
-def _shared(vector: Vector, programs: str, why: str) -> cst.SimpleStatementLine:
-    """The zeros with a row for each program, in float32."""
-    size = next(arg for arg in vector.call.args if arg.keyword is None)
-    args = [
-        arg.with_changes(value=source.expression(f"({programs}, {vector.size})"))
-        if arg is size
-        else arg.with_changes(value=source.expression("torch.float32"))
-        if arg.keyword is not None and arg.keyword.value == "dtype"
-        else arg
-        for arg in vector.call.args
-    ]
-    line = cst.ensure_type(
-        vector.line.deep_replace(vector.call, vector.call.with_changes(args=args)), cst.SimpleStatementLine
-    )
-    return line.with_changes(leading_lines=(*line.leading_lines, *source.comment_lines(why)))
 
 
 def _stored(one: Added, program: str, why: str) -> cst.SimpleStatementLine:
@@ -88,10 +71,7 @@ def _share(module: cst.Module, name: str) -> cst.Module:
     kernel = source.kernel_named(module, name)
     assert kernel is not None
     found = atomics.additions(kernel)
-    launches = source.sites(module, name)
-    if len(launches) != 1 or set(kernels.program_axes(kernel)) != {0, 1}:
-        raise NotUnderstood("it is not launched once, on a grid of two axes")
-    (site,) = launches
+    site = atomics.launch_of(module, kernel)
     grid = runs.grid_of(site)
     if len(grid) != 2:
         raise NotUnderstood("the grid has not two axes")
@@ -99,7 +79,7 @@ def _share(module: cst.Module, name: str) -> cst.Module:
     unread, program = atomics.unread(kernel, found), _first_program(kernel)
     changes: list[tuple[cst.CSTNode, list[cst.BaseStatement]]] = []
     for at, vector in enumerate(vectors.values()):
-        changes.append((vector.line, [_shared(vector, grid[0], "" if at else IN_HOST)]))
+        changes.append((vector.line, [atomics.zeros_in_float32(vector, grid[0], "" if at else IN_HOST)]))
     idle = atomics.idle(site, unread)
     changes += [(idle, [])] if idle is not None else []
     strides = {one.stride: vectors[one.pointer].name for one in found}
@@ -107,13 +87,8 @@ def _share(module: cst.Module, name: str) -> cst.Module:
     call = line.deep_replace(site.call, _launched(site, kernel, strides, unread))
     sums = [source.assignment(f"{v.name} = {v.name}.sum(dim=0).to({v.dtype})") for v in vectors.values()]
     changes.append((line, [cst.ensure_type(call, cst.SimpleStatementLine), *sums]))
-    stores = {id(one.line): _stored(one, program, IN_KERNEL if one.line is found[0].line else "") for one in found}
-
-    class Store(cst.CSTTransformer):  # type: ignore[misc]  # libcst is not followed
-        def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> cst.CSTNode:
-            return stores.get(id(original_node), updated_node)
-
-    stored = cst.ensure_type(kernel.visit(Store()), cst.FunctionDef)
+    stores = {one.line: _stored(one, program, IN_KERNEL if one.line is found[0].line else "") for one in found}
+    stored = cst.ensure_type(source.exchanged(kernel, stores), cst.FunctionDef)
     changes.append((kernel, [_parameters(stored, found, unread)]))
     return source.spliced(module, changes)
 

@@ -67,7 +67,7 @@ class Blocks:
 
 @dataclasses.dataclass(frozen=True)
 class CommonRequest:
-    """Blocks that several variants share with one v0: half the slots that each would take beside a v0 of its own."""
+    """Blocks that several variants share with one v0: four take ten slots, and sixteen with a v0 for each."""
 
     do: Literal["common"]
     variants: tuple[int, ...]
