@@ -1,6 +1,7 @@
 """The replayer: our code, hostile GPU code. Plays two tapes on the same memory and reads a clock; it knows no oracle.
 
-Started by the judge with one end of a socket. It is told once what to play, then answers frames until it is ended.
+Started by the judge with one end of a socket. It says that it is up, is told what to play, and answers frames until it
+is ended.
 """
 
 from __future__ import annotations
@@ -213,6 +214,7 @@ def main(arguments: list[str]) -> int:
     driver = Driver()
     torch.zeros(1, device="cuda").add_(1)
     torch.cuda.synchronize()
+    channel.sendall(Tell(FINE, 0).pack())
     try:
         while True:
             _play(channel, driver)

@@ -36,6 +36,12 @@ BURST_US = 20_000.0
 """Long enough for a clock of the host: a microsecond is a twenty-thousandth of it."""
 MAX_BURST = 20_000
 PILOTS = 4
+INTERRUPTED = 1.5
+"""v0 takes this much longer than its median in no slot of its own: somebody else had the GPU."""
+INTERRUPTIONS = 1
+"""May be. Of 1,866 readings of 96 such slots none had more, but where replayers came up beside them."""
+AGAIN = 2
+"""So often an interrupted reading is thrown away for another."""
 ROOF_READINGS = 24
 ROOM = 1 / 3
 """The share of the GPU's memory that cases may keep between their turns; whoever plays and whoever checks needs the
@@ -62,6 +68,12 @@ def crowded_out(kept: Mapping[Key, int], layout: Layout, room: float) -> list[Ke
     return leaving
 
 
+def is_interrupted(slots: Sequence[float]) -> bool:
+    """Whether something else took the GPU meanwhile. v0's slots alone are asked: no variant can throw readings away."""
+    longest = INTERRUPTED * statistics.median(slots or (0.0,))
+    return sum(us > longest for us in slots) > INTERRUPTIONS
+
+
 class Replayer:
     """One fresh process, used for one case once."""
 
@@ -78,6 +90,7 @@ class Replayer:
                 start_new_session=True,
             )
         theirs.close()
+        self._is_up = False
 
     def _said(self) -> str:
         with contextlib.suppress(OSError):
@@ -95,7 +108,14 @@ class Replayer:
             raise Unplayable(self._said() or "the replayer failed")
         return tell
 
+    def come_up(self) -> None:
+        """Waits for its first word, by which it has a context and nothing more to do."""
+        if not self._is_up:
+            self._tell(OPEN_SECONDS)
+            self._is_up = True
+
     def set_up(self, setup: Setup, descriptor: int, seconds: float = OPEN_SECONDS) -> None:
+        self.come_up()
         try:
             send_message(self._channel, render(setup), (descriptor,))
         except OSError as error:
@@ -172,6 +192,7 @@ class Timekeeper:
             self._playing = self._waiting.pop(0)
         else:
             self._playing.end_case()
+        self._settle()
         tape = sound(parse(Tape, read_bytes(Path(baseline) / TAPE, MAX_TAPE)))
         layout = layout_of(call, tape, lanes)
         self._on = self._case(call, layout)
@@ -183,6 +204,18 @@ class Timekeeper:
         if why := self._verify(arms, pilots[-1][1]):
             raise Unplayable(why)
         return Opened(lanes, statistics.median(t for times, _, _ in pilots for t in times))
+
+    def _settle(self) -> None:
+        """Nobody is on the way up while a clock runs: who makes a context takes the GPU from a slot for a millisecond
+        at a time. Who does not come up is left, and missed when its turn comes."""
+        staying = []
+        for replayer in self._waiting:
+            try:
+                replayer.come_up()
+                staying.append(replayer)
+            except Unplayable:
+                replayer.close()
+        self._waiting = staying
 
     def _case(self, call: Call, layout: Layout) -> Scored:
         key = (call.case, layout.lanes)
@@ -274,18 +307,33 @@ class Timekeeper:
                     found[arm].append(times)
         return found, voided, wrong, spent / 1e3
 
+    def _undisturbed(self, groups: Sequence[tuple[int, ...]]) -> tuple[dict[int, list[Four]], int, str, float]:
+        """As `_many`; a reading that was interrupted is voided and read again, and the last one is kept as it is: who
+        is interrupted that often is refused for the scatter of it."""
+        lost, spent = 0, 0.0
+        for turn in range(1 + AGAIN):
+            found, voided, wrong, ms = self._many(groups)
+            spent += ms
+            # Those of one group stand beside the same v0.
+            slots = [us for arm in {group[0] for group in groups} for block in found[arm] for us in block[:2]]
+            slots += [us for block in found.get(CONTROL, ()) for us in block[2:]]
+            if wrong or turn == AGAIN or not is_interrupted(slots):
+                break
+            lost += sum(group != (CONTROL,) for group in groups)
+        return found, lost + voided, wrong, spent
+
     def blocks(self, variant: int, count: int, control: int) -> Blocks:
         """Blocks of a variant with blocks of the control strewn among them."""
         arm = FIRST + variant
         kinds = [(arm,)] * count + [(CONTROL,)] * control
         self._random.shuffle(kinds)
-        found, voided, wrong, spent_ms = self._many(kinds)
+        found, voided, wrong, spent_ms = self._undisturbed(kinds)
         return Blocks(tuple(found.get(arm, ())), tuple(found.get(CONTROL, ())), voided, wrong, spent_ms)
 
     def common(self, variants: tuple[int, ...], count: int) -> Common:
         """Blocks in which several variants stand beside one v0."""
         arms = tuple(FIRST + variant for variant in variants)
-        found, voided, wrong, spent_ms = self._many([arms] * count)
+        found, voided, wrong, spent_ms = self._undisturbed([arms] * count)
         return Common(tuple(tuple(found.get(arm, ())) for arm in arms), voided, wrong, spent_ms)
 
     def _run(self, arm: int, count: int) -> tuple[float, float]:

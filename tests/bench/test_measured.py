@@ -11,12 +11,12 @@ import pytest
 
 from bot.bench.bailiff import Objection
 from bot.bench.checks import Checked
-from bot.bench.measured import MeasuredBench
+from bot.bench.measured import Effort, MeasuredBench
 from bot.bench.rivals import BLOCKS
 from bot.bench.takes import Take
 from bot.model.measurement import Measurement, Sanitized, UnderCompile
 from bot.model.variant import sources_digest
-from bot.worker.contract.timing import Blocks, Closed, Opened, OpenRequest
+from bot.worker.contract.timing import Blocks, Closed, Opened, OpenRequest, Started, StartRequest
 from tests.bench import tiny
 from tests.render.builders import GPU_RUNNER
 
@@ -28,10 +28,13 @@ class Judge:
 
     def __init__(self, refuses: str = "") -> None:
         self.opened: list[tuple[str, str, int, bool]] = []
-        self.last, self._refuses = "", refuses
+        self.last, self._refuses, self.started = "", refuses, 0
 
     def ask(self, request: Any, kind: Any) -> Any:
         self.last = request.do
+        if isinstance(request, StartRequest):
+            self.started += request.count
+            return Started(request.count)
         if isinstance(request, OpenRequest):
             who = "".join(request.rivals) or "v0"
             self.opened.append((request.case, who, request.lanes, request.fresh))
@@ -80,6 +83,30 @@ def test_a_rival_that_falls_is_told_and_a_case_that_cannot_be_replayed_is_left_o
         ("slow", "torch could not compile it"),
         ("quick", "torch could not compile it"),
     ]
+
+
+# -- one variant ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("text", "count"), [(None, 1), ("another = 1\n", 7)])
+def test_replayers_come_up_while_a_source_is_checked(
+    text: str | None, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """v0 is played in one process; a variant in one of the search, and in six if it goes on."""
+    judge, called = Judge(), []
+    made: Any = bench(judge)
+    made._effort, made._compiled = Effort(), {}
+    first, *rest = tiny.files()
+    files = (first if text is None else first.model_copy(update={"text": text}), *rest)
+
+    def checks(files: Any, checked: Any, **_: Any) -> Any:
+        called.append(judge.started)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(made, "_run", checks)
+    with pytest.raises(KeyboardInterrupt):
+        made.measure(files, passports=False)
+    assert called == [count]
 
 
 # -- finalists --------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 from bot.judge.frames import MOST_SLOTS, Ask
 from bot.judge.layout import BANKS, MOST_RIGHT, Layout
-from bot.judge.timekeeper import BASELINE, CONTROL, FIRST, Timekeeper, Unplayable, crowded_out
+from bot.judge.timekeeper import BASELINE, CONTROL, FIRST, Timekeeper, Unplayable, crowded_out, is_interrupted
 from bot.worker.contract import Call, ContractError
 
 KEPT = {("a", 1): 30, ("b", 1): 30, ("c", 7): 30}
@@ -49,6 +49,8 @@ def test_truth_and_what_was_right_count() -> None:
 class Quiet:
     """A replayer that does nothing."""
 
+    def come_up(self) -> None: ...
+
     def end_case(self) -> None: ...
 
     def close(self) -> None: ...
@@ -56,7 +58,7 @@ class Quiet:
 
 def keeper(*, has_rivals: bool, plays: bool = True) -> Timekeeper:
     made = object.__new__(Timekeeper)
-    made._has_rivals = has_rivals
+    made._has_rivals, made._waiting = has_rivals, []
     made._playing = Quiet() if plays else None  # type: ignore[assignment]
     return made
 
@@ -162,6 +164,75 @@ def test_a_batch_that_was_disturbed_counts_for_nobody() -> None:
     assert (found.blocks, found.voided) == (((), ()), 5)
     told = keeper.blocks(0, 5, 2)
     assert (told.blocks, told.control, told.voided) == ((), (), 7)
+
+
+@pytest.mark.parametrize(
+    ("slots", "told"),
+    [
+        ([], False),
+        ([10.0] * 94 + [15.1], False),
+        ([10.0] * 94 + [15.1] * 2, True),
+        ([10.0] * 94 + [15.0] * 2, False),
+        ([10.0, 30.0] * 48, False),
+    ],
+)
+def test_two_slots_of_v0_that_are_not_its_own_are_an_interruption(slots: list[float], told: bool) -> None:
+    """A kernel that takes three times as long every other time does so by itself."""
+    assert is_interrupted(slots) is told
+
+
+class Interrupted(Player):
+    """So many of the first slots of an arm take three times as long."""
+
+    def __init__(self, **slots: int) -> None:
+        super().__init__()
+        self._left = {arm: slots.get(name, 0) for name, arm in (("v0", BASELINE), ("copy", CONTROL), ("v1", FIRST))}
+
+    def ask(self, ask: Ask) -> tuple[tuple[float, ...], float]:
+        times, wall = super().ask(ask)
+        late = []
+        for arm, us in zip(ask.arms, times, strict=True):
+            taken = self._left.get(arm, 0) > 0
+            late.append(3 * us if taken else us)
+            self._left[arm] = self._left.get(arm, 0) - taken
+        return tuple(late), 3 * wall
+
+
+class Often(Player):
+    """Every tenth slot takes three times as long."""
+
+    def ask(self, ask: Ask) -> tuple[tuple[float, ...], float]:
+        times, wall = super().ask(ask)
+        before = sum(map(len, self.played)) - len(times)
+        return tuple(3 * us if (before + place) % 10 == 0 else us for place, us in enumerate(times)), 3 * wall
+
+
+@pytest.mark.parametrize(
+    ("slots", "voided"), [({"v0": 1}, 0), ({"v0": 2}, 24), ({"v0": 1, "copy": 1}, 24), ({"v1": 48}, 0)]
+)
+def test_an_interrupted_reading_is_thrown_away_for_another(slots: dict[str, int], voided: int) -> None:
+    keeper, _ = playing()
+    player = keeper._playing = Interrupted(**slots)  # type: ignore[assignment]
+    found = keeper.blocks(0, 24, 12)
+    assert (len(found.blocks), len(found.control), found.voided) == (24, 12, voided)
+    assert sum(map(len, player.played)) == 4 * 36 * (2 if voided else 1)
+    if voided:
+        assert set(found.blocks) == {(10.0, 10.0, 5.0, 5.0)}
+
+
+def test_who_is_always_interrupted_is_told_as_it_is() -> None:
+    keeper, _ = playing()
+    keeper._playing = Often()  # type: ignore[assignment]
+    found = keeper.blocks(0, 24, 12)
+    assert (len(found.blocks), found.voided) == (24, 2 * 24)
+
+
+def test_one_interrupted_slot_of_a_shared_v0_counts_once() -> None:
+    keeper, _ = playing()
+    keeper._playing = Interrupted(v0=1)  # type: ignore[assignment]
+    assert keeper.common((0, 1, 2), 8).voided == 0
+    keeper._playing = Interrupted(v0=2)  # type: ignore[assignment]
+    assert keeper.common((0, 1, 2), 8).voided == 8
 
 
 def test_what_is_wrong_ends_the_reading() -> None:

@@ -1,0 +1,90 @@
+"""Who is on the way up takes the GPU from who is timed: before a case is opened everybody who was started is up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bot.judge import timekeeper
+from bot.judge.timekeeper import Replayer, Timekeeper, Unplayable
+from bot.worker.contract import Call, ContractError
+
+CHILD = """
+import json, socket, sys, time
+sys.path[:] = json.loads(sys.argv[1])
+from bot.judge.frames import FINE, BrokenFrame, Tell, read_ask
+channel = socket.socket(fileno=int(sys.argv[2]))
+{first}
+try:
+    read_ask(channel)
+except BrokenFrame:
+    pass
+"""
+GREETS = "channel.sendall(Tell(FINE, 0).pack())"
+LATE = 0.4
+
+Makes = Callable[..., Replayer]
+
+
+@pytest.fixture
+def makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Makes:
+    """A replayer of these first words."""
+
+    def made(first: str) -> Replayer:
+        monkeypatch.setattr(timekeeper, "_START", CHILD.format(first=first))
+        return Replayer(tmp_path / "replayer.log")
+
+    return made
+
+
+def test_a_replayer_is_waited_for_once(makes: Makes) -> None:
+    started = time.monotonic()
+    one = makes(f"time.sleep({LATE}); {GREETS}")
+    one.come_up()
+    assert time.monotonic() - started >= LATE
+    one.come_up()
+    one.close()
+
+
+def test_who_ends_on_the_way_up_says_why(makes: Makes) -> None:
+    one = makes("raise RuntimeError('CUDA error: out of memory')")
+    with pytest.raises(Unplayable, match="out of memory"):
+        one.come_up()
+    one.close()
+
+
+def keeper(*waiting: Replayer) -> Any:
+    made: Any = object.__new__(Timekeeper)
+    made._has_rivals, made._waiting = False, list(waiting)
+    made._playing = SimpleNamespace(end_case=lambda: None, close=lambda: None)
+    return made
+
+
+def opens(made: Any) -> None:
+    with pytest.raises(ContractError):  # there is no tape at "nowhere": nothing is played
+        made.open(Call("c", "c", "forward", (), ()), "nowhere", (), 1, fresh=False)
+
+
+def test_no_case_is_opened_beside_one_on_the_way_up(makes: Makes) -> None:
+    """It may have been called for the next variant: who plays now does not wait for its own sake."""
+    made, started = keeper(makes(f"time.sleep({LATE}); {GREETS}"), makes(GREETS)), time.monotonic()
+    opens(made)
+    assert time.monotonic() - started >= LATE
+    again = time.monotonic()
+    opens(made)
+    assert time.monotonic() - again < LATE, "everybody was up"
+    assert len(made._waiting) == 2
+    made._playing = None
+    made.end()
+
+
+def test_who_does_not_come_up_is_left_and_blames_nobody_who_plays(makes: Makes) -> None:
+    made = keeper(makes("raise RuntimeError('CUDA error: out of memory')"), makes(GREETS))
+    opens(made)
+    assert len(made._waiting) == 1
+    made.end()
