@@ -155,10 +155,11 @@ class MeasuredBench(StaticBench):
         )
 
     def _call_replayers(self, files: tuple[SourceFile, ...]) -> None:
-        """They come up while these are checked: later they are waited for, as none may do so beside a clock."""
-        count = 1 if sources_digest(files) == sources_digest(self._base) else 1 + self._effort.processes
-        with self._turn:
-            self._judge.ask(timing.StartRequest("start", count), timing.Started)
+        """They come up while these are checked: later they are waited for, as none may do so beside a clock. Before v0
+        was checked the judge is at work, and v0 needs one."""
+        if self._checker.baseline is not None and sources_digest(files) != sources_digest(self._base):
+            with self._turn:
+                self._judge.ask(timing.StartRequest("start", 1 + self._effort.processes), timing.Started)
 
     def _all_right(self, rows: tuple[CheckResult, ...]) -> bool:
         return all(row.passed for row in rows if row.case not in self._checker.excused)

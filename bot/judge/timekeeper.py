@@ -36,6 +36,8 @@ BURST_US = 20_000.0
 """Long enough for a clock of the host: a microsecond is a twenty-thousandth of it."""
 MAX_BURST = 20_000
 PILOTS = 4
+TOGETHER = 8
+"""Half a gigabyte of the GPU each, while they wait."""
 INTERRUPTED = 1.5
 """v0 takes this much longer than its median in no slot of its own: somebody else had the GPU."""
 INTERRUPTIONS = 1
@@ -167,10 +169,15 @@ class Timekeeper:
     # -- replayers --------------------------------------------------------------------------------------------
 
     def start(self, count: int) -> int:
+        """So that as many wait. Who has to be waited for comes up together with others, for later."""
+        if len(self._waiting) < count:
+            self._begin(max(count, TOGETHER))
+        return len(self._waiting)
+
+    def _begin(self, count: int) -> None:
         while len(self._waiting) < count:
             self._count += 1
             self._waiting.append(Replayer(self._folder / f"replayer-{self._count}.log"))
-        return len(self._waiting)
 
     def open(
         self,
@@ -188,7 +195,7 @@ class Timekeeper:
         fresh, self._has_rivals = fresh or (self._has_rivals and not rivals), bool(rivals)
         if fresh or self._playing is None:
             self.close()
-            self.start(1)
+            self._begin(1)
             self._playing = self._waiting.pop(0)
         else:
             self._playing.end_case()

@@ -88,14 +88,17 @@ def test_a_rival_that_falls_is_told_and_a_case_that_cannot_be_replayed_is_left_o
 # -- one variant ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("text", "count"), [(None, 1), ("another = 1\n", 7)])
-def test_replayers_come_up_while_a_source_is_checked(
-    text: str | None, count: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("text", "v0_was_checked", "count"), [("another = 1\n", True, 7), (None, True, 0), ("another = 1\n", False, 0)]
+)
+def test_replayers_come_up_while_a_variant_is_checked(
+    text: str | None, v0_was_checked: bool, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """v0 is played in one process; a variant in one of the search, and in six if it goes on."""
+    """One for the search, and six if it goes on. Until v0 was checked the judge owes an answer, and hears nobody."""
     judge, called = Judge(), []
     made: Any = bench(judge)
     made._effort, made._compiled = Effort(), {}
+    made._checker.baseline = Checked() if v0_was_checked else None
     first, *rest = tiny.files()
     files = (first if text is None else first.model_copy(update={"text": text}), *rest)
 

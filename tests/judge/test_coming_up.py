@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bot.judge import timekeeper
-from bot.judge.timekeeper import Replayer, Timekeeper, Unplayable
+from bot.judge.timekeeper import TOGETHER, Replayer, Timekeeper, Unplayable
 from bot.worker.contract import Call, ContractError
 
 CHILD = """
@@ -88,3 +88,17 @@ def test_who_does_not_come_up_is_left_and_blames_nobody_who_plays(makes: Makes) 
     opens(made)
     assert len(made._waiting) == 1
     made.end()
+
+
+@pytest.mark.parametrize(
+    ("waiting", "asked", "come"), [(0, 1, TOGETHER), (1, 1, 0), (1, 7, TOGETHER - 1), (0, 9, 9), (8, 7, 0)]
+)
+def test_who_has_to_be_waited_for_comes_up_together_with_others(
+    waiting: int, asked: int, come: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[Path] = []
+    monkeypatch.setattr(timekeeper, "Replayer", lambda log: begun.append(log) or SimpleNamespace())
+    made: Any = keeper(*[SimpleNamespace() for _ in range(waiting)])  # type: ignore[arg-type]
+    made._count, made._folder = 0, tmp_path
+    assert made.start(asked) == waiting + come
+    assert len(set(begun)) == come

@@ -78,7 +78,7 @@ def test_a_process_that_played_a_rival_plays_no_variant(monkeypatch: pytest.Monk
     """It is left, although a fresh one was not asked for."""
     made, started = keeper(has_rivals=True), []
     monkeypatch.setattr(
-        Timekeeper, "start", lambda self, count: started.append(count) or setattr(self, "_waiting", [Quiet()])
+        Timekeeper, "_begin", lambda self, count: started.append(count) or setattr(self, "_waiting", [Quiet()])
     )
     with pytest.raises(ContractError):  # there is no tape at "nowhere"
         made.open(Call("c", "c", "forward", (), ()), "nowhere", ("v",), 1, fresh=False)
