@@ -82,9 +82,11 @@ class Desk:
         self._kernel, self._recipe, self._folder = request.kernel, recipe, Path(request.folder)
         self._seed, self._gpu = request.seed, request.gpu
         on_gpu = bool(request.gpu)
-        checks = request.checks + (hidden(recipe, request.cases, request.checks, request.seed) if on_gpu else ())
+        unnamed = hidden(recipe, request.cases, request.checks, request.seed) if on_gpu else ()
         try:
-            planned, self._probes = plan(recipe, request.cases, checks, request.seed, on_gpu=on_gpu)
+            planned, self._probes = plan(
+                recipe, request.cases, request.checks, request.seed, on_gpu=on_gpu, hidden=unnamed
+            )
         except ValueError as error:
             return Complaint(str(error))
         self._calls = {case.call.case: case.call for case in planned.cases}

@@ -210,10 +210,16 @@ def _few(recipe: Recipe, shape: Shape) -> tuple[bool, int, int]:
 
 
 def probes_of(
-    recipe: Recipe, checks: tuple[Shape, ...], seed: int, turns: tuple[int, int] = TURNS
+    recipe: Recipe,
+    named: tuple[Shape, ...],
+    seed: int,
+    turns: tuple[int, int] = TURNS,
+    hidden: tuple[Shape, ...] = (),
 ) -> tuple[Probe, ...]:
     """Kinds and modes are dealt out in turn, out of step with each other, so that each direction meets all of them. The
-    extremes come with the first mode, which leaves nothing out."""
+    extremes come with the first mode, which leaves nothing out, and in shapes that have names: the longest hidden rows
+    are longer than some kernels take, and what the untouched one does not take is asked of nobody."""
+    checks = named + hidden
     rng = random.Random(seed)
     dealt: dict[str, int] = {}
     forms = _forms(recipe)
@@ -237,7 +243,7 @@ def probes_of(
                 form=form,
             )
             probes.append(Probe(call, shape, KINDS[turn % len(KINDS)], constants, rng.getrandbits(63)))
-    for shape, kind in _extremes(recipe, checks):
+    for shape, kind in _extremes(recipe, named):
         constants = complete(recipe, shape, recipe.modes[0](rng))
         name = f"{len(probes):03d}"
         call = call_of(recipe, shape, constants, name, blob=f"{name}.in", turns=turns[1])
@@ -279,11 +285,18 @@ def draws_of(recipe: Recipe, probes: tuple[Probe, ...], seed: int, *, on_gpu: bo
 
 
 def plan(
-    recipe: Recipe, cases: tuple[Shape, ...], checks: tuple[Shape, ...], seed: int, *, on_gpu: bool = False
+    recipe: Recipe,
+    cases: tuple[Shape, ...],
+    checks: tuple[Shape, ...],
+    seed: int,
+    *,
+    on_gpu: bool = False,
+    hidden: tuple[Shape, ...] = (),
 ) -> tuple[Plan, tuple[Probe, ...]]:
+    """`hidden`: shapes that are checked as well, and that only a GPU has the time for."""
     unfit = () if on_gpu else tuple(shape for shape in checks if shape.dtype == "bfloat16")
     runnable = tuple(shape for shape in checks if shape not in unfit)
-    probes = probes_of(recipe, runnable, seed, TURNS_ON_GPU if on_gpu else TURNS)
+    probes = probes_of(recipe, runnable, seed, TURNS_ON_GPU if on_gpu else TURNS, hidden)
     draws = draws_of(recipe, probes, seed, on_gpu=on_gpu)
     scored = tuple(
         CasePlan(call_of(recipe, shape, recipe.stock, shape.id), minimum_bytes(recipe, shape)) for shape in cases

@@ -10,7 +10,7 @@ from typing import Any
 from bot.judge.timekeeper import is_interrupted
 
 RESULTS = Path("docs/results/h200")
-FILES = (*RESULTS.glob("itself/*.json"), *RESULTS.glob("campaigns/*/journal.jsonl"))
+FILES = (*RESULTS.glob("itself/**/*.json"), *RESULTS.glob("campaigns/*/journal.jsonl"))
 
 
 def confirmed(told: Any) -> Iterator[list[list[float]]]:

@@ -161,6 +161,17 @@ def test_extremes_are_met_where_they_show() -> None:
     assert all(p.call.turns == 1 for p in probes[-6:])
 
 
+def test_hidden_rows_that_the_untouched_kernel_may_not_take_carry_no_extremes() -> None:
+    """On an H200 every extreme of rms_norm went to 67,015 columns, at which v0 itself raises: nobody met them."""
+    checks = (shape("forward", 3, 1000), shape("forward", 2, 3000, "float16"))
+    longest = tuple(shape("forward", 3, 67015, dtype) for dtype in ("float32", "float16"))
+    _, probes = plan(RECIPES["softmax"], (), checks, 1, on_gpu=True, hidden=longest)
+    asked = [p for p in probes if not p.again]
+    assert {p.shape for p in asked[-6:]} == set(checks)
+    assert [p.kind for p in asked[-6:]] == [kind for _, _, kind in EXTREMES]
+    assert set(longest) < {p.shape for p in asked}
+
+
 def test_many_rows_get_one_set_of_values_each() -> None:
     probes = probes_of(RECIPES["softmax"], (shape("forward", 500, 16), shape("forward", 500, 32)), seed=1)
     assert len(probes) == 2
