@@ -28,6 +28,8 @@ SURVEY_BUDGET_S = 5.0
 BASELINE_BUDGET_S = 60.0
 """v0 is not a candidate: a slow compile of it is part of what is wrong, and on a busy machine its 3 s became 12."""
 MOST_PROCESSES = 8
+LEFT_FREE = 4
+"""Processors for the judge, its replayer and their drivers."""
 
 
 def budget_s(usual_s: float, stock_s: float) -> float:
@@ -38,6 +40,11 @@ def budget_s(usual_s: float, stock_s: float) -> float:
 
 def processes() -> int:
     return max(1, min(MOST_PROCESSES, len(os.sched_getaffinity(0))))
+
+
+def leaves_room() -> bool:
+    """Whether a clock may run beside it: whoever launches on the GPU is not to wait for a processor."""
+    return len(os.sched_getaffinity(0)) - processes() >= LEFT_FREE
 
 
 def request(

@@ -58,6 +58,8 @@ class Bench(Protocol):
 
     def measure(self, files: tuple[SourceFile, ...], *, passports: bool) -> Measurement: ...
 
+    def stamped(self, files: tuple[SourceFile, ...]) -> tuple[Passport, ...]: ...
+
     def survey(self, files: tuple[SourceFile, ...], settings: tuple[Setting, ...]) -> tuple[Survey, ...]: ...
 
     def race(self, entries: tuple[Entry, ...]) -> Result: ...
@@ -272,6 +274,20 @@ class StaticBench:
             fault=checked.fault or fault,
             seconds=round(time.monotonic() - started, 3),
         )
+
+    def stamped(self, files: tuple[SourceFile, ...]) -> tuple[Passport, ...]:
+        """The passports of files that were measured without; none where they do not compile here."""
+        laid = self._lay(files)
+        try:
+            compiled = self._compile(laid, passports=True)
+        finally:
+            shutil.rmtree(laid.folder, ignore_errors=True)
+        if isinstance(compiled, Fault):
+            return ()
+        try:
+            return compile_pool.passports_of(compiled)
+        except ValueError:  # numbers that cannot be: what a measurement calls a fault
+            return ()
 
     def _surveyed(
         self, answer: CompileAnswer, files: tuple[SourceFile, ...], settings: tuple[Setting, ...]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 import threading
 import time
@@ -11,18 +10,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from bot.analysis import racing
-from bot.bench import host, race, rivals, sanitizer
+from bot.bench import compile_pool, host, race, rivals, sanitizer
 from bot.bench.bailiff import Objection
 from bot.bench.cell import Cells, with_standby
 from bot.bench.checks import Checked, Checker, Laid
+from bot.bench.effort import Effort, Wrong
 from bot.bench.gpu import Gpu, the_gpu
 from bot.bench.lanes import lanes_for
 from bot.bench.launcher import Limits
 from bot.bench.looking import Found, Scene, look
 from bot.bench.measure import Deadlines, StaticBench, make_cells
 from bot.bench.race import Entry, Result
-from bot.bench.readings import goes_on, paired, recorded, timing_of
+from bot.bench.readings import goes_on, paired, recorded, timing_of, with_clock
 from bot.bench.rivals import Heat
 from bot.bench.takes import GpuChecker, Take
 from bot.bench.under_compile import Finalists
@@ -44,26 +43,6 @@ from bot.model.rivals import Rival, RivalName
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, sources_digest
 from bot.worker.contract import CompileAnswer, timing
-
-
-@dataclasses.dataclass(frozen=True)
-class Effort:
-    """How much is read. Processes, not blocks, are what a published number rests on."""
-
-    search: int = racing.LOOKS[0]
-    processes: int = 6
-    blocks: int = 24
-    control: int = 12
-    losers: bool = False
-    """Also who lost the race is read in fresh processes: whoever asks how good the clock is wants to know."""
-
-
-class Wrong(Exception):
-    """A timed slot of the variant held something else than the right result."""
-
-    def __init__(self, case: str, why: str) -> None:
-        super().__init__(why)
-        self.case = case
 
 
 class MeasuredBench(StaticBench):
@@ -133,26 +112,38 @@ class MeasuredBench(StaticBench):
         started = time.monotonic()
         known = self._compiled.pop(sources_digest(files), None) if not passports else None
         self._call_replayers(files)
-        compiled: CompileAnswer | Fault
-        if checked is not None and known is not None:
-            compiled = known
-        else:
-            checked, compiled = self._run(files, checked, passports=passports)
-        books = self._books(files)
-        cases, stamps, fault = self._facts(compiled, books, checked.shares)
-        rows, fault = checked.rows, checked.fault or fault
-        if fault is None and self._all_right(rows):
-            with self._turn:
-                cases, rows, fault = self._timed(files, cases, rows)
+        laid = self._lay(files)
+        try:
+            with ThreadPoolExecutor(max_workers=1) as beside:
+                compiling = beside.submit(lambda: known or self._compile(laid, passports=passports))
+                checked = checked or self._checks(laid)
+                if not compile_pool.leaves_room():
+                    compiling.result()
+                clocked, rows, failed = self._clocked(files, checked, compiling.result)
+                compiled = compiling.result()
+        finally:
+            shutil.rmtree(laid.folder, ignore_errors=True)
+        cases, stamps, fault = self._facts(compiled, self._books(files), checked.shares)
         return Measurement(
             runner=self.runner,
             source=sources_digest(files),
             checks=rows,
-            cases=cases,
+            cases=with_clock(cases, clocked),
             passports=stamps,
-            fault=fault,
+            fault=checked.fault or fault or failed,
             seconds=round(time.monotonic() - started, 3),
         )
+
+    def _clocked(
+        self, files: tuple[SourceFile, ...], checked: Checked, quiet: Callable[[], object]
+    ) -> tuple[tuple[CaseResult, ...], tuple[CheckResult, ...], Fault | None]:
+        """What is right is timed, with nothing said yet of what compiling shows, which may go on beside: it has
+        processors of its own. The host's time is read when all is `quiet`."""
+        if checked.fault is not None or not self._all_right(checked.rows):
+            return (), checked.rows, None
+        planned = tuple(CaseResult(case=c.call.case, minimum_bytes=c.minimum_bytes) for c in self._plan.cases)
+        with self._turn:
+            return self._timed(files, planned, checked.rows, quiet)
 
     def _call_replayers(self, files: tuple[SourceFile, ...]) -> None:
         """They come up while these are checked: later they are waited for, as none may do so beside a clock. Before v0
@@ -165,7 +156,11 @@ class MeasuredBench(StaticBench):
         return all(row.passed for row in rows if row.case not in self._checker.excused)
 
     def _timed(
-        self, files: tuple[SourceFile, ...], cases: tuple[CaseResult, ...], rows: tuple[CheckResult, ...]
+        self,
+        files: tuple[SourceFile, ...],
+        cases: tuple[CaseResult, ...],
+        rows: tuple[CheckResult, ...],
+        quiet: Callable[[], object],
     ) -> tuple[tuple[CaseResult, ...], tuple[CheckResult, ...], Fault | None]:
         digest, base = sources_digest(files), sources_digest(self._base)
         mine, stock = self._takes.takes(digest), self._takes.takes(base)
@@ -174,7 +169,9 @@ class MeasuredBench(StaticBench):
             if digest == base:
                 return tuple(self._of_v0(case, stock[case.case]) for case in cases), rows, None
             self._clock_v0(cases, stock)
-            return self._with_host(files, self._of_variant(cases, mine, stock)), rows, None
+            found = self._of_variant(cases, mine, stock)
+            quiet()
+            return self._with_host(files, found), rows, None
         except Wrong as error:
             row = CheckResult(case=error.case, passed=False, detail=f"a timed slot went wrong: {error}")
             return cases, (*(r for r in rows if r.case != error.case), row), None

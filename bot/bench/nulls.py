@@ -11,7 +11,7 @@ from typing import Any
 
 from bot.analysis import racing
 from bot.analysis.nulls import best
-from bot.bench.measured import Effort
+from bot.bench.effort import Effort
 from bot.bench.race import AT_ONCE
 from bot.bench.side_by_side import read_alone, read_together
 from bot.worker.contract.timing import Blocks, Common, Four

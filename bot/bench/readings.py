@@ -28,6 +28,16 @@ def recorded(case: CaseResult, take: Take | None) -> CaseResult:
     return case.model_copy(update={"memory_bytes": peak, "host_waits": waits})
 
 
+CLOCKED = ("timing", "paired", "roof_us", "memory_bytes", "host_waits")
+"""What a GPU's clock and its recordings tell of a case; all else is told by compiling."""
+
+
+def with_clock(cases: Sequence[CaseResult], clocked: Sequence[CaseResult]) -> tuple[CaseResult, ...]:
+    """Cases as compiling shows them, with what was read of them meanwhile."""
+    read = {one.case: {name: getattr(one, name) for name in CLOCKED} for one in clocked}
+    return tuple(case.model_copy(update=read.get(case.case, {})) for case in cases)
+
+
 def goes_on(search: Sequence[Reading]) -> bool:
     """Whether a confirmation could end well: the race says so, case weights aside."""
     blocks = [reading.blocks for reading in search]

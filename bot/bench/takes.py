@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,7 +83,6 @@ class GpuChecker(Checker):
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
-        self._answers: dict[str, GpuAnswer] = {}
         self._takes: dict[str, dict[str, Take]] = {}
         self._pins: dict[str, tuple[Choice, ...]] = {}
         """What v0's autotuned kernels chose, by case."""
@@ -92,36 +92,50 @@ class GpuChecker(Checker):
         that what two cases share is the same."""
         return tuple(dict.fromkeys(choice for case in cases for choice in self._pins.get(case, ())))
 
-    def _compute(self, laid: Laid, where: Places, calls: tuple[Call, ...], *, scored: bool) -> CheckAnswer | Fault:
-        """`scored`: every scored case is recorded."""
-        request = GpuRequest(
-            "gpu",
-            overlay.subject(self._site, laid.files, self._cells.sandbox.path_of(where.source)),
-            calls,
-            tuple(case.call for case in self._plan.cases) if scored else (),
-            self._plan.fills,
-            pins=self.pins(tuple(case.call.case for case in self._plan.cases)),
-        )
+    def _compute(self, laid: Laid, where: Places, calls: tuple[Call, ...]) -> CheckAnswer | Fault:
+        request = self._request(laid, where, calls, ())
         answer = run_cell(self._cells, where, request, GpuAnswer, self._limits, {})
-        if isinstance(answer, Fault):
-            return answer
-        if scored:
-            self._answers[laid.name] = answer
-        return CheckAnswer(answer.calls)
+        return answer if isinstance(answer, Fault) else CheckAnswer(answer.calls)
+
+    def _request(
+        self, laid: Laid, where: Places, checks: tuple[Call, ...], cases: tuple[Call, ...], *, brief: bool = False
+    ) -> GpuRequest:
+        subject = overlay.subject(self._site, laid.files, self._cells.sandbox.path_of(where.source))
+        wanted = [call.case for call in cases] or [case.call.case for case in self._plan.cases]
+        return GpuRequest("gpu", subject, checks, cases, self._plan.fills, brief=brief, pins=self.pins(wanted))
+
+    def _record(
+        self, laid: Laid, calls: tuple[Call, ...], limits: Limits, *, brief: bool = False
+    ) -> tuple[GpuAnswer | Fault, Path]:
+        """And where the recordings lie, in `laid`."""
+        folder = laid.folder / "record-request"
+        folder.mkdir()
+        where = places(self._cells, f"{laid.name}/record", laid.source, folder)
+        request = self._request(laid, where, (), calls, brief=brief)
+        return run_cell(self._cells, where, request, GpuAnswer, limits, {}), where.answer.host
 
     def _check(self, laid: Laid, *, baseline: bool) -> Checked:
-        checked = super()._check(laid, baseline=baseline)
-        answer = self._answers.pop(laid.name, None)
-        if answer is None or checked.fault is not None:
+        """Every scored case is recorded by another worker, meanwhile. Where a kernel tunes itself it has the GPU for
+        itself: v0, of which nothing is known yet, is recorded while the judge makes its inputs."""
+        cases = tuple(case.call for case in self._plan.cases)
+        with ThreadPoolExecutor(max_workers=1) as beside:
+            recording = beside.submit(self._record, laid, cases, self._limits)
+            if baseline or any(self._pins.values()):
+                recording.result()
+            checked = super()._check(laid, baseline=baseline)
+            answer, lies = recording.result()
+        if checked.fault is not None:
             return checked
+        if isinstance(answer, Fault):
+            return Checked(checked.rows, fault=answer)
         if (why := _refused(answer)) is not None:
             return Checked(checked.rows, fault=why)
         kept = self._cells.scratch / "takes" / sources_digest(laid.files)
         shutil.rmtree(kept, ignore_errors=True)
         kept.parent.mkdir(exist_ok=True)
-        shutil.move(str(self._cells.scratch / laid.name / "check" / "answer"), str(kept))
+        shutil.move(str(lies), str(kept))
         try:
-            takes = self._taken(laid, answer, kept, [case.call.case for case in self._plan.cases])
+            takes = self._taken(laid, answer, kept, [call.case for call in cases])
         except ContractError as error:
             return Checked(checked.rows, fault=Fault(kind="protocol", detail=str(error)))
         self._takes[kept.name] = takes
@@ -131,20 +145,14 @@ class GpuChecker(Checker):
 
     def brief(self, laid: Laid, cases: Collection[str], limits: Limits) -> dict[str, Take] | Fault:
         """Recordings alone, of some cases: for a race, from which no number is published. They lie in `laid`."""
-        folder = laid.folder / "brief-request"
-        folder.mkdir()
-        where = places(self._cells, f"{laid.name}/brief", laid.source, folder)
         calls = tuple(case.call for case in self._plan.cases if case.call.case in cases)
-        subject = overlay.subject(self._site, laid.files, self._cells.sandbox.path_of(where.source))
-        pins = self.pins([call.case for call in calls])
-        request = GpuRequest("gpu", subject, (), calls, self._plan.fills, brief=True, pins=pins)
-        answer = run_cell(self._cells, where, request, GpuAnswer, limits, {})
+        answer, lies = self._record(laid, calls, limits, brief=True)
         if isinstance(answer, Fault):
             return answer
         if (why := _refused(answer)) is not None:
             return why
         try:
-            return self._taken(laid, answer, where.answer.host, [call.case for call in calls], brief=True)
+            return self._taken(laid, answer, lies, [call.case for call in calls], brief=True)
         except ContractError as error:
             return Fault(kind="protocol", detail=str(error))
 

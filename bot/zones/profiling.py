@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from bot.analysis.agreement import placed, traffic
 from bot.analysis.bottleneck import Evidence, diagnose
 from bot.analysis.estimate import timed
+from bot.bench.compile_pool import leaves_room
 from bot.bench.looking import Found
 from bot.bench.measure import Bench
 from bot.engine.fitting import fitting
@@ -156,27 +157,34 @@ def profiled(
     `watch`: whether rivals are played and profilers asked, where there is a GPU. `count`: counts the bytes beside,
     where this bench cannot; it is called when nothing is timed any more. `baseline_read` hears of the
     untouched kernel as soon as it was measured, and may end it there."""
-    baseline = bench.measure(sources, passports=True)
+    waits = watch and isinstance(bench, Looks)
+    baseline = bench.measure(sources, passports=not waits)
     if baseline.fault is not None:
         return baseline.fault
     baseline_read(baseline)
     launches = tuple(launch for case in baseline.cases for launch in case.launches)
-    rivals = bench.rivals() if watch and isinstance(bench, Plays) else ()
     quiet = Event()
 
     def after(work: Callable[[], T]) -> T:
         quiet.wait()
         return work()
 
-    with ThreadPoolExecutor(max_workers=2) as threads:
-        counting = threads.submit(after, count) if count is not None else None
-        surveying = threads.submit(after, partial(bench.survey, sources, launch_settings(launches))) if survey else None
+    with ThreadPoolExecutor(max_workers=3) as threads:
         try:
+            # Other chips' compilers take a minute for some kernels. They may run beside a clock, if there is room.
+            stamps = partial(bench.stamped, sources) if waits else tuple
+            stamping = threads.submit(stamps) if leaves_room() else threads.submit(after, stamps)
+            counting = threads.submit(after, count) if count is not None else None
+            settings = launch_settings(launches)
+            surveying = threads.submit(after, partial(bench.survey, sources, settings)) if survey else None
+            rivals = bench.rivals() if watch and isinstance(bench, Plays) else ()
             looked = seen(bench, sources, baseline, quiet.set) if watch else None
         finally:
             quiet.set()
         surveys = surveying.result() if surveying is not None else ()
         bytes_of = counting.result() if counting is not None else count_of(bench, baseline)
+        stamped = stamping.result()
+    baseline = baseline.model_copy(update={"passports": stamped}) if waits else baseline
     baseline = _recounted(baseline, bytes_of) if bytes_of is not None else baseline
     counters, timelines = (looked.counters, looked.timelines) if looked else (None, ())
     moved = bytes_of.moved if bytes_of is not None else ()

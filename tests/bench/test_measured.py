@@ -9,18 +9,22 @@ from typing import Any
 
 import pytest
 
+from bot.bench import compile_pool
 from bot.bench.bailiff import Objection
 from bot.bench.checks import Checked
-from bot.bench.measured import Effort, MeasuredBench
+from bot.bench.effort import Effort
+from bot.bench.measured import MeasuredBench
+from bot.bench.readings import timing_of, with_clock
 from bot.bench.rivals import BLOCKS
 from bot.bench.takes import Take
-from bot.model.measurement import Measurement, Sanitized, UnderCompile
+from bot.model.measurement import CaseResult, Fault, Measurement, Sanitized, UnderCompile
 from bot.model.variant import sources_digest
 from bot.worker.contract.timing import Blocks, Closed, Opened, OpenRequest, Started, StartRequest
 from tests.bench import tiny
 from tests.render.builders import GPU_RUNNER
 
 SLOW_US, QUICK_US = 500.0, 3.0
+WRONG = Fault(kind="compile_failed", detail="no such name")
 
 
 class Judge:
@@ -92,7 +96,7 @@ def test_a_rival_that_falls_is_told_and_a_case_that_cannot_be_replayed_is_left_o
     ("text", "v0_was_checked", "count"), [("another = 1\n", True, 7), (None, True, 0), ("another = 1\n", False, 0)]
 )
 def test_replayers_come_up_while_a_variant_is_checked(
-    text: str | None, v0_was_checked: bool, count: int, monkeypatch: pytest.MonkeyPatch
+    text: str | None, v0_was_checked: bool, count: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """One for the search, and six if it goes on. Until v0 was checked the judge owes an answer, and hears nobody."""
     judge, called = Judge(), []
@@ -102,14 +106,76 @@ def test_replayers_come_up_while_a_variant_is_checked(
     first, *rest = tiny.files()
     files = (first if text is None else first.model_copy(update={"text": text}), *rest)
 
-    def checks(files: Any, checked: Any, **_: Any) -> Any:
+    def checks(laid: Any) -> Any:
         called.append(judge.started)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(made, "_run", checks)
+    monkeypatch.setattr(made, "_lay", lambda files: SimpleNamespace(folder=tmp_path / "laid"))
+    monkeypatch.setattr(made, "_compile", lambda laid, **_: WRONG)
+    monkeypatch.setattr(made, "_checks", checks)
     with pytest.raises(KeyboardInterrupt):
         made.measure(files, passports=False)
     assert called == [count]
+
+
+@pytest.mark.parametrize(
+    ("room", "order"), [(True, ["clock", "compiled", "host"]), (False, ["compiled", "clock", "host"])]
+)
+def test_a_clock_runs_beside_a_compiler_that_has_processors_of_its_own(
+    room: bool, order: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The host's time is read when nothing compiles any more."""
+    happened: list[str] = []
+    clocked = threading.Event()
+    made: Any = bench(Judge())
+    made._effort, made._compiled = Effort(), {}
+    made._plan = SimpleNamespace(cases=[SimpleNamespace(call=SimpleNamespace(case="slow"), minimum_bytes=8)])
+
+    def compiled(laid: Any, **_: Any) -> Any:
+        if room:
+            clocked.wait(20)
+        happened.append("compiled")
+        return WRONG
+
+    def timed(files: Any, cases: Any, rows: Any, quiet: Any) -> Any:
+        happened.append("clock")
+        clocked.set()
+        quiet()
+        happened.append("host")
+        return cases, rows, None
+
+    monkeypatch.setattr(compile_pool, "leaves_room", lambda: room)
+    monkeypatch.setattr(MeasuredBench, "runner", GPU_RUNNER)
+    for name, does in {
+        "_lay": lambda files: SimpleNamespace(folder=tmp_path / "laid"),
+        "_checks": lambda laid: Checked(),
+        "_compile": compiled,
+        "_timed": timed,
+        "_all_right": lambda rows: True,
+        "_call_replayers": lambda files: None,
+        "_books": lambda files: None,
+    }.items():
+        monkeypatch.setattr(made, name, does)
+    found = made.measure(tiny.files(), passports=False)
+    assert happened == order
+    assert (found.fault, found.cases) == (WRONG, ())
+
+
+def test_a_case_keeps_what_compiling_shows_and_gets_what_the_clock_told() -> None:
+    shown = (CaseResult(case="slow", minimum_bytes=8, traffic_factor=2.0, memory_bytes=1), CaseResult(case="quick"))
+    timing = timing_of([3.0, 1.0, 2.0])
+    read = CaseResult(case="slow", minimum_bytes=8, timing=timing, memory_bytes=5, host_waits=2, roof_us=1.5)
+    slow, quick = with_clock(shown, [read])
+    assert slow == read.model_copy(update={"traffic_factor": 2.0})
+    assert quick == shown[1]
+
+
+@pytest.mark.parametrize(("processors", "room"), [(1, False), (11, False), (12, True), (64, True)])
+def test_four_processors_stay_free_beside_eight_compilers(
+    processors: int, room: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compile_pool.os, "sched_getaffinity", lambda _: set(range(processors)))
+    assert compile_pool.leaves_room() is room
 
 
 # -- finalists --------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from bot.analysis.racing import GLANCE
 from bot.bench import nulls, race
 from bot.bench.calibrating import NULL_KERNELS, amounts
 from bot.bench.checks import Laid
-from bot.bench.measured import Effort
+from bot.bench.effort import Effort
 from bot.bench.race import AT_ONCE, BLOCKS, Course, Entry
 from bot.bench.takes import Take
 from bot.model.measurement import Block

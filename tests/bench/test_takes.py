@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -182,12 +184,15 @@ class Bench:
         )
         self.asked: list[GpuRequest] = []
         self.answers: GpuAnswer | Fault = GpuAnswer((), ())
+        self.of_recordings: Fault | None = None
+        self.meanwhile: Callable[[], object] = lambda: None
         self._scratch = scratch
         monkeypatch.setattr(takes, "run_cell", self._run)
 
     def _run(self, cells: Cells, where: Places, request: GpuRequest, *_: Any) -> GpuAnswer | Fault:
         self.asked.append(request)
-        return self.answers
+        self.meanwhile()
+        return self.of_recordings or self.answers if request.cases else self.answers
 
     def laid(self, name: str) -> Laid:
         folder = self._scratch / name
@@ -212,7 +217,7 @@ def test_what_v0_chose_is_handed_on_to_all_that_is_held_against_it(bench: Bench)
     assert bench.checker.check(bench.laid("v1")).fault is None
     bench.answer(("forward-4x8", (CHOICE,)))
     assert not isinstance(bench.checker.brief(bench.laid("v2"), ["forward-4x8"], LIMITS), Fault)
-    assert [request.pins for request in bench.asked] == [(), (CHOICE, WIDER), (CHOICE,)]
+    assert [request.pins for request in bench.asked] == [(), (), (CHOICE, WIDER), (CHOICE, WIDER), (CHOICE,)]
 
 
 def test_the_further_draws_are_asked_of_v0_alone_and_nothing_is_recorded_for_them(bench: Bench) -> None:
@@ -220,12 +225,10 @@ def test_the_further_draws_are_asked_of_v0_alone_and_nothing_is_recorded_for_the
     bench.checker.check_baseline(bench.laid("v0"))
     bench.judge.again = DRAWS
     assert bench.checker.check(bench.laid("v1")).fault is None
-    checked, asked, drawn = (
-        [tuple(call.id for call in calls) for calls in (request.checks, request.cases)] for request in bench.asked
-    )
-    assert checked == asked == [CHECKS, ("forward-4x8", "forward-8x8")]
-    assert drawn == [DRAWS, ()]
-    assert [request.pins for request in bench.asked[1:]] == [(CHOICE,), (CHOICE,)]
+    asked = [tuple(tuple(call.id for call in some) for some in (one.checks, one.cases)) for one in bench.asked]
+    recorded, checked, drawn = ((), ("forward-4x8", "forward-8x8")), (CHECKS, ()), (DRAWS, ())
+    assert asked == [recorded, checked, recorded, checked, drawn]
+    assert [request.pins for request in bench.asked[2:]] == [(CHOICE,)] * 3
     for name in ("v0", "v1"):
         there = {path.name for path in (bench.laid_folder(name) / "check-request").iterdir()}
         assert there == {f"{one}.in" for one in CHECKS}
@@ -241,8 +244,26 @@ def test_what_a_variant_chose_pins_nobody(bench: Bench) -> None:
     bench.answer(("forward-4x8", (WIDER,)), ("forward-8x8", (WIDER,)))
     for name in ("v1", "v2"):
         bench.checker.check(bench.laid(name))
-    assert [request.pins for request in bench.asked] == [(), (CHOICE,), (CHOICE,)]
+    assert [request.pins for request in bench.asked] == [(), (), *[(CHOICE,)] * 4]
     assert bench.checker.pins(["forward-8x8", "nobody's"]) == ()
+
+
+def test_who_tunes_nothing_is_checked_and_recorded_by_two_workers_at_once(bench: Bench) -> None:
+    """Neither ends before the other has begun."""
+    bench.answer(("forward-4x8", ()), ("forward-8x8", ()))
+    bench.checker.check_baseline(bench.laid("v0"))
+    together = threading.Barrier(2, timeout=20)
+    bench.meanwhile = together.wait
+    assert bench.checker.check(bench.laid("v1")).fault is None
+    assert [bool(request.cases) for request in bench.asked[:2]] == [True, False], "v0 has the GPU for itself"
+
+
+def test_what_cannot_be_recorded_is_told_with_what_the_checks_said(bench: Bench) -> None:
+    bench.answer(("forward-4x8", ()), ("forward-8x8", ()))
+    bench.checker.check_baseline(bench.laid("v0"))
+    bench.of_recordings = Fault(kind="run_timeout", detail="it loops")
+    assert bench.checker.check(bench.laid("v1")).fault == bench.of_recordings
+    assert bench.checker.takes(sources_digest((SourceFile(path=OP, text="v1"),))) == {}
 
 
 def test_what_v0_chose_beyond_the_bound_ends_its_campaign(bench: Bench) -> None:

@@ -77,8 +77,13 @@ def test_launches_prove_where_they_came_from(untouched: Measurement) -> None:
         assert launch.binary_digest
 
 
-def test_passports_are_made_when_asked_for(untouched: Measurement) -> None:
+def test_what_does_not_compile_has_no_passports(bench: Bench) -> None:
+    assert bench.stamped(BROKEN) == ()
+
+
+def test_passports_are_made_when_asked_for_also_later(bench: Bench, untouched: Measurement) -> None:
     assert [passport.arch for passport in untouched.passports] == ["sm_80", "sm_90", "sm_100", "gfx942"]
+    assert bench.stamped(tiny.files()) == untouched.passports
     for passport in untouched.passports:
         assert passport.ok
         assert {name for name, _ in passport.kernels} == {"_softmax_forward_kernel", "_softmax_backward_kernel"}

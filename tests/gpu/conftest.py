@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from bot.bench.effort import Effort
 from bot.bench.gpu import find_gpus, why_none
-from bot.bench.measured import Effort, MeasuredBench, open_measured_bench
+from bot.bench.measured import MeasuredBench, open_measured_bench
 from bot.bench.overlay import base_files
 from bot.cli.judge_suite import sample, target_of
 from bot.model.measurement import Measurement

@@ -10,7 +10,7 @@ from bot.analysis.measured import read_case
 from bot.analysis.paired import process_mean
 from bot.analysis.rivals import longest
 from bot.bench import sanitizer
-from bot.bench.measured import Effort
+from bot.bench.effort import Effort
 from bot.bench.race import RACE_S, Entry
 from bot.bench.rivals import WON
 from bot.engine.race_field import field

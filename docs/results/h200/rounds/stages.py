@@ -35,7 +35,6 @@ STAGES: tuple[tuple[Any, tuple[str, ...]], ...] = (
             "measure",
             "race",
             "look",
-            "_run",
             "_checks",
             "_compile",
             "_timed",
