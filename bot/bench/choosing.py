@@ -6,11 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 
-from bot.bench.gpu import Gpu, find_gpus, why_none
-from bot.bench.measure import Bench, open_static_bench
-from bot.bench.measured import open_measured_bench
+from bot.bench.cell import with_standby
+from bot.bench.effort import Effort
+from bot.bench.gpu import Gpu, find_gpus, the_gpu, why_none
+from bot.bench.measure import Bench, Deadlines, make_cells, open_static_bench
+from bot.bench.measured import MeasuredBench
 from bot.errors import OperatorError
+from bot.model.measurement import Suite
+from bot.model.site import KernelSite
 
 
 class EvidenceChoice(StrEnum):
@@ -54,6 +59,32 @@ class Keeping:
         kept, self._kept = self._kept, None
         if kept is not None:
             kept[1].close()
+
+
+def open_measured_bench(
+    tree: Path,
+    site: KernelSite,
+    suite: Suite,
+    arch: str,
+    python: str,
+    scratch: Path,
+    *,
+    gpu: Gpu | None = None,
+    deadlines: Deadlines | None = None,
+    seed: int | None = None,
+    effort: Effort | None = None,
+) -> MeasuredBench:
+    """A bench on this machine's GPU. `arch` has to be the one it has."""
+    found = gpu or the_gpu()
+    if found.arch != arch:
+        raise OperatorError(
+            f"{arch} was asked for, and the GPU here is {found.name} ({found.arch})",
+            hint=f"choose the runner that has it, or ask for gpu={found.name.split()[-1].lower()}",
+        )
+    bounds = deadlines or Deadlines()
+    cells, drawn = make_cells(python, scratch, seed, gpu=found)
+    cells = with_standby(cells, bounds.memory_bytes)
+    return MeasuredBench(Path(tree).absolute(), site, suite, cells, bounds, drawn, effort or Effort())
 
 
 def opener_for(gpu: Gpu | None) -> Callable[..., Bench]:

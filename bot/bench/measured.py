@@ -8,24 +8,25 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from bot.bench import compile_pool, host, race, rivals, sanitizer
+from bot.bench.ahead import Ahead
 from bot.bench.bailiff import Objection
-from bot.bench.cell import Cells, with_standby
+from bot.bench.cell import Cells
 from bot.bench.checks import Checked, Checker, Laid
 from bot.bench.effort import Effort, Wrong
-from bot.bench.gpu import Gpu, the_gpu
+from bot.bench.gpu import Gpu
 from bot.bench.lanes import lanes_for
 from bot.bench.launcher import Limits
 from bot.bench.looking import Found, Scene, look
-from bot.bench.measure import Deadlines, StaticBench, make_cells
+from bot.bench.measure import Deadlines, StaticBench
 from bot.bench.race import Entry, Result
 from bot.bench.readings import goes_on, paired, recorded, timing_of, with_clock
 from bot.bench.rivals import Heat
 from bot.bench.takes import GpuChecker, Take
 from bot.bench.under_compile import Finalists
-from bot.errors import OperatorError
 from bot.model.measurement import (
     Block,
     CaseResult,
@@ -66,6 +67,9 @@ class MeasuredBench(StaticBench):
         """One variant at a time has the clock."""
         super().__init__(tree, site, suite, cells.gpu.arch, cells, deadlines, seed)
         self._finalists = Finalists(self._judge)
+        self._ahead = Ahead(
+            self._lay, self._checks, partial(self._compile, passports=True), self._fit, self._takes.forget
+        )
         self._bytes = {case.call.case: case.call.nbytes for case in self._plan.cases}
         self.gpu_ms = 0.0
         """GPU time spent on timing so far."""
@@ -102,7 +106,7 @@ class MeasuredBench(StaticBench):
         laid = self._lay(files)
         try:
             checked = self._checks(laid)
-            if checked.fault is None and self._all_right(checked.rows):
+            if self._fit(checked):
                 self._compiled[sources_digest(files)] = self._compile(laid)
             return checked
         finally:
@@ -111,6 +115,8 @@ class MeasuredBench(StaticBench):
     def measure(self, files: tuple[SourceFile, ...], *, passports: bool, checked: Checked | None = None) -> Measurement:
         started = time.monotonic()
         known = self._compiled.pop(sources_digest(files), None) if not passports else None
+        if passports and (ready := self._ahead.take(files)):
+            checked, known = ready
         self._call_replayers(files)
         laid = self._lay(files)
         try:
@@ -139,7 +145,7 @@ class MeasuredBench(StaticBench):
     ) -> tuple[tuple[CaseResult, ...], tuple[CheckResult, ...], Fault | None]:
         """What is right is timed, with nothing said yet of what compiling shows, which may go on beside: it has
         processors of its own. The host's time is read when all is `quiet`."""
-        if checked.fault is not None or not self._all_right(checked.rows):
+        if not self._fit(checked):
             return (), checked.rows, None
         planned = tuple(CaseResult(case=c.call.case, minimum_bytes=c.minimum_bytes) for c in self._plan.cases)
         with self._turn:
@@ -152,8 +158,9 @@ class MeasuredBench(StaticBench):
             with self._turn:
                 self._judge.ask(timing.StartRequest("start", 1 + self._effort.processes), timing.Started)
 
-    def _all_right(self, rows: tuple[CheckResult, ...]) -> bool:
-        return all(row.passed for row in rows if row.case not in self._checker.excused)
+    def _fit(self, checked: Checked) -> bool:
+        """Whether it may be timed."""
+        return checked.fault is None and all(r.passed for r in checked.rows if r.case not in self._checker.excused)
 
     def _timed(
         self,
@@ -194,10 +201,18 @@ class MeasuredBench(StaticBench):
         with self._scene(files) as scene:
             return look(scene, kernels, clocked)
 
-    def asked_last(self, files: tuple[SourceFile, ...], found: Measurement) -> Measurement:
-        """What tools make of a finalist, side by side: nothing is timed any more, and much of either is the host's."""
+    def asked_last(
+        self,
+        files: tuple[SourceFile, ...],
+        found: Measurement,
+        following: Callable[[], tuple[SourceFile, ...]] = tuple,
+    ) -> Measurement:
+        """What tools make of a finalist, side by side: nothing is timed any more, and much of either is the host's.
+        What would be measured after it, if they have no objection, is made ready meanwhile."""
         started = time.monotonic()
-        with self._turn, ThreadPoolExecutor(max_workers=1) as beside:
+        with self._turn, ThreadPoolExecutor(max_workers=2) as beside:
+            if compile_pool.leaves_room():
+                beside.submit(lambda: self._ahead.make(following()))
             went = beside.submit(self.under_compile, files)
             told = {"sanitized": self.sanitized(files), "under_compile": went.result()}
         seconds = round(found.seconds + time.monotonic() - started, 3)
@@ -369,29 +384,3 @@ class MeasuredBench(StaticBench):
         self._open(case, (mine[case],), stock[case], fresh=fresh)
         told = self._read(case, self._effort.blocks, self._effort.control)
         return Reading(blocks=told.blocks, voided=told.voided), Reading(blocks=told.control)
-
-
-def open_measured_bench(
-    tree: Path,
-    site: KernelSite,
-    suite: Suite,
-    arch: str,
-    python: str,
-    scratch: Path,
-    *,
-    gpu: Gpu | None = None,
-    deadlines: Deadlines | None = None,
-    seed: int | None = None,
-    effort: Effort | None = None,
-) -> MeasuredBench:
-    """A bench on this machine's GPU. `arch` has to be the one it has."""
-    found = gpu or the_gpu()
-    if found.arch != arch:
-        raise OperatorError(
-            f"{arch} was asked for, and the GPU here is {found.name} ({found.arch})",
-            hint=f"choose the runner that has it, or ask for gpu={found.name.split()[-1].lower()}",
-        )
-    bounds = deadlines or Deadlines()
-    cells, drawn = make_cells(python, scratch, seed, gpu=found)
-    cells = with_standby(cells, bounds.memory_bytes)
-    return MeasuredBench(Path(tree).absolute(), site, suite, cells, bounds, drawn, effort or Effort())

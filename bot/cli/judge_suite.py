@@ -10,10 +10,10 @@ from pathlib import Path
 
 import click
 
+from bot.bench.choosing import open_measured_bench
 from bot.bench.effort import Effort
 from bot.bench.gpu import the_gpu
 from bot.bench.measure import Deadlines, open_static_bench
-from bot.bench.measured import open_measured_bench
 from bot.bench.overlay import base_files
 from bot.bench.suite_files import TIERS, Exhibit, read_suite
 from bot.bench.suite_run import Bench, Court, Outcome, Steps

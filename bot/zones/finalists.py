@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 from bot.bench.measure import Bench
@@ -9,20 +11,33 @@ from bot.model.campaign import Campaign
 from bot.model.ids import VariantNumber
 from bot.model.measurement import Measurement
 from bot.model.variant import SourceFile
+from bot.model.verdict import Verdict
 from bot.zones.judging import verdict_on
 
 
 @runtime_checkable
 class AsksLast(Protocol):
-    """A bench that can put a variant under tools that take their time."""
+    """A bench that can put a variant under tools that take their time, and make ready meanwhile what follows."""
 
-    def asked_last(self, files: tuple[SourceFile, ...], found: Measurement) -> Measurement: ...
+    def asked_last(
+        self,
+        files: tuple[SourceFile, ...],
+        found: Measurement,
+        following: Callable[[], tuple[SourceFile, ...]] = tuple,
+    ) -> Measurement: ...
 
 
 def asked_last(
-    bench: Bench, campaign: Campaign, number: VariantNumber, files: tuple[SourceFile, ...], found: Measurement
+    bench: Bench,
+    campaign: Campaign,
+    number: VariantNumber,
+    files: tuple[SourceFile, ...],
+    found: Measurement,
+    following: Callable[[Verdict], tuple[SourceFile, ...]] = lambda verdict: (),
 ) -> Measurement:
-    """The measurement with what the tools said, where it is accepted without them."""
-    if not isinstance(bench, AsksLast) or not verdict_on(campaign, number, found).decision.is_accepted:
+    """The measurement with what the tools said, where it is accepted without them. `following`: what would be measured
+    next after this verdict; empty where that is not known."""
+    if not isinstance(bench, AsksLast):
         return found
-    return bench.asked_last(files, found)
+    verdict = verdict_on(campaign, number, found)
+    return bench.asked_last(files, found, partial(following, verdict)) if verdict.decision.is_accepted else found

@@ -51,6 +51,7 @@ from bot.model.policy import RepoPolicy
 from bot.model.reasons import ReasonCode
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, Variant
+from bot.model.verdict import Verdict
 from bot.proposers import next_proposal
 from bot.proposers.brief import Tried, brief_of
 from bot.targets.contract import CONFIG, TRUSTED, RepoConfig, read_config
@@ -224,8 +225,21 @@ class Shift:
         if measurement is None:
             bench = self.bench(profile)
             measurement = timed(bench.measure(files, passports=True), profile.suite)
-            measurement = asked_last(bench, self.campaign, effect.number, files, measurement)
+            following = partial(self._following, effect, measurement)
+            measurement = asked_last(bench, self.campaign, effect.number, files, measurement, following)
         return VariantMeasured(order=effect.order, number=effect.number, measurement=measurement)
+
+    def _following(self, effect: MeasureVariant, measurement: Measurement, verdict: Verdict) -> tuple[SourceFile, ...]:
+        """The files of the round that opens next if this verdict stands. What people brought is not foreseen."""
+        order, number = effect.order, effect.number
+        measured = VariantMeasured(order=order, number=number, measurement=measurement)
+        judged = VariantJudged(order=order, number=number, verdict=verdict)
+        after = fold(self.campaign, (measured, judged))
+        next_ = next(iter(owed_in(after, Zone.MEASURE)), None)
+        if not isinstance(next_, OpenRound) or pending_tries(after):
+            return ()
+        proposal = next_proposal(brief_of(after, tried=()))
+        return proposal.files if proposal is not None else ()
 
     def judge(self, effect: JudgeVariant) -> Fact:
         return VariantJudged(order=effect.order, number=effect.number, verdict=verdict_of(self.campaign, effect.number))

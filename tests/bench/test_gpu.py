@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from bot.bench import gpu as gpus
-from bot.bench.choosing import EvidenceChoice, gpu_of, opener_for
+from bot.bench.choosing import EvidenceChoice, gpu_of, open_measured_bench, opener_for
 from bot.bench.gpu import Gpu, parse, reserved, visible
 from bot.bench.measure import open_static_bench
-from bot.bench.measured import MeasuredBench, open_measured_bench
+from bot.bench.measured import MeasuredBench
 from bot.errors import OperatorError
 from bot.model.measurement import CaseResult, Suite
 from bot.model.site import KernelSite

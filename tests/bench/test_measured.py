@@ -17,7 +17,7 @@ from bot.bench.measured import MeasuredBench
 from bot.bench.readings import timing_of, with_clock
 from bot.bench.rivals import BLOCKS
 from bot.bench.takes import Take
-from bot.model.measurement import CaseResult, Fault, Measurement, Sanitized, UnderCompile
+from bot.model.measurement import CaseResult, CheckResult, Fault, Measurement, Sanitized, UnderCompile
 from bot.model.variant import sources_digest
 from bot.worker.contract.timing import Blocks, Closed, Opened, OpenRequest, Started, StartRequest
 from tests.bench import tiny
@@ -151,7 +151,7 @@ def test_a_clock_runs_beside_a_compiler_that_has_processors_of_its_own(
         "_checks": lambda laid: Checked(),
         "_compile": compiled,
         "_timed": timed,
-        "_all_right": lambda rows: True,
+        "_fit": lambda checked: True,
         "_call_replayers": lambda files: None,
         "_books": lambda files: None,
     }.items():
@@ -159,6 +159,21 @@ def test_a_clock_runs_beside_a_compiler_that_has_processors_of_its_own(
     found = made.measure(tiny.files(), passports=False)
     assert happened == order
     assert (found.fault, found.cases) == (WRONG, ())
+
+
+def test_what_was_made_ready_is_neither_checked_nor_compiled_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made: Any = bench(Judge())
+    made._effort, made._compiled = Effort(), {}
+    ready = Checked(rows=(CheckResult(case="quick", passed=False, detail="off"),))
+    made._ahead = SimpleNamespace(take=lambda files: (ready, WRONG))
+    made._checker.excused = frozenset()
+    monkeypatch.setattr(MeasuredBench, "runner", GPU_RUNNER)
+    monkeypatch.setattr(made, "_lay", lambda files: SimpleNamespace(folder=tmp_path / "laid"))
+    monkeypatch.setattr(made, "_books", lambda files: None)
+    found = made.measure(tiny.files(), passports=True)
+    assert (found.checks, found.fault) == (ready.rows, WRONG)
 
 
 def test_a_case_keeps_what_compiling_shows_and_gets_what_the_clock_told() -> None:
@@ -181,8 +196,9 @@ def test_four_processors_stay_free_beside_eight_compilers(
 # -- finalists --------------------------------------------------------------------------------------------------------
 
 
-def test_both_questions_are_asked_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither ends before the other has begun."""
+@pytest.mark.parametrize("room", [True, False])
+def test_both_questions_are_asked_side_by_side(room: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither ends before the other has begun; and what would come next is made ready, if there are processors."""
     together = threading.Barrier(2, timeout=20)
 
     def answer(said: Any) -> Any:
@@ -193,7 +209,10 @@ def test_both_questions_are_asked_side_by_side(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(MeasuredBench, "sanitized", staticmethod(answer(looked)))
     monkeypatch.setattr(MeasuredBench, "under_compile", staticmethod(answer(went)))
     before = Measurement(runner=GPU_RUNNER, source=sources_digest(tiny.files()), seconds=30.0)
-    found: Measurement = made.asked_last(tiny.files(), before)
+    made._ahead, readied = SimpleNamespace(make=lambda files: readied.append(files)), []
+    monkeypatch.setattr(compile_pool, "leaves_room", lambda: room)
+    found: Measurement = made.asked_last(tiny.files(), before, tiny.files)
+    assert readied == ([tiny.files()] if room else [])
     assert (found.sanitized, found.under_compile) == (looked, went)
     assert found.seconds >= before.seconds
     assert found.model_copy(update={"sanitized": None, "under_compile": None, "seconds": 30.0}) == before

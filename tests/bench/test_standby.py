@@ -13,11 +13,11 @@ import pytest
 
 from bot.bench import overlay
 from bot.bench.cell import Cells, places, run_cell, with_standby
+from bot.bench.choosing import open_measured_bench
 from bot.bench.compile_pool import request
 from bot.bench.gpu import Gpu
 from bot.bench.interpreter import look_at
 from bot.bench.launcher import Limits, Running
-from bot.bench.measured import open_measured_bench
 from bot.bench.sandbox import find_sandbox
 from bot.bench.standby import ALWAYS, Room, Standby
 from bot.bench.suitcase import pack

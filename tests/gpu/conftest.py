@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from bot.bench.choosing import open_measured_bench
 from bot.bench.effort import Effort
 from bot.bench.gpu import find_gpus, why_none
-from bot.bench.measured import MeasuredBench, open_measured_bench
+from bot.bench.measured import MeasuredBench
 from bot.bench.overlay import base_files
 from bot.cli.judge_suite import sample, target_of
 from bot.model.measurement import Measurement

@@ -16,9 +16,10 @@ import time
 from pathlib import Path
 
 from bot.analysis.paired import estimate, usable
+from bot.bench.choosing import open_measured_bench
 from bot.bench.effort import Effort
 from bot.bench.gpu import the_gpu
-from bot.bench.measured import MeasuredBench, open_measured_bench
+from bot.bench.measured import MeasuredBench
 from bot.bench.overlay import base_files
 from bot.cli.judge_suite import target_of
 from bot.errors import OperatorError

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bot.campaign.effects import MeasureVariant
+from bot.campaign.machine import fold
 from bot.git.repo import Repo
 from bot.model.campaign import Campaign
-from bot.model.facts import VariantMeasured
+from bot.model.commands import Mode
+from bot.model.facts import Answered, CampaignRequested, Fact, RoundOpened, VariantMeasured
 from bot.model.measurement import Measurement, Sanitized, UnderCompile
-from bot.model.variant import SourceFile
+from bot.model.variant import Proposal, SourceFile
 from bot.model.verdict import Decision, Verdict
-from bot.zones import finalists
+from bot.proposers.brief import Brief
+from bot.zones import finalists, measure
 from bot.zones.finalists import asked_last
 from bot.zones.measure import Shift, Workshop
 from tests.fakes.bench import FakeBench
@@ -36,8 +41,14 @@ class Silent(FakeBench):
 class Tools(Silent):
     """And one that has tools."""
 
-    def asked_last(self, files: tuple[SourceFile, ...], found: Measurement) -> Measurement:
+    def asked_last(
+        self,
+        files: tuple[SourceFile, ...],
+        found: Measurement,
+        following: Callable[[], tuple[SourceFile, ...]] = tuple,
+    ) -> Measurement:
         assert found == self._found
+        self.following = following()
         return found.model_copy(update=SAID)
 
 
@@ -79,3 +90,52 @@ def test_what_they_say_is_in_the_journal(tmp_path: Path, monkeypatch: pytest.Mon
     fact = shift.measure(MeasureVariant(order="o", number=NUMBER))
     assert isinstance(fact, VariantMeasured)
     assert {name: getattr(fact.measurement, name) for name in SAID} == SAID
+
+
+# -- what follows -----------------------------------------------------------------------------------------------------
+
+
+def until_the_first_round(**command: Any) -> tuple[Fact, ...]:
+    requested, *rest = (fact for fact in a.facts() if not isinstance(fact, Answered))
+    assert isinstance(requested, CampaignRequested)
+    asked = requested.command.model_copy(update={"mode": Mode.AUTONOMOUS, **command})
+    opened = next(place for place, fact in enumerate(rest) if isinstance(fact, RoundOpened))
+    return (requested.model_copy(update={"command": asked}), *rest[: opened + 1])
+
+
+def foreseen(facts: tuple[Fact, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[str, ...]:
+    """What the first round is followed by, once it is accepted: each proposal is a comment that names the incumbent."""
+
+    def proposed(brief: Brief) -> Proposal:
+        text = f"# after v{brief.incumbent}\n"
+        files = (SourceFile(path="ops/rms_norm.py", text=text),)
+        return Proposal(files=files, hypothesis=a.rounds()[0].variant.hypothesis, proposer="engine")
+
+    monkeypatch.setattr(measure, "next_proposal", proposed)
+    shop = Workshop(repo=Repo.init(tmp_path / "a.git", bare=True), python="python", scratch=tmp_path)
+    shift, first = Shift(fold(Campaign(id=a.CAMPAIGN_ID), facts), shop), a.rounds()[0]
+    assert first.measurement is not None and first.verdict is not None and first.verdict.decision.is_accepted
+    effect = MeasureVariant(order="o-optimize", number=first.variant.number)
+    before = shift.campaign
+    found = shift._following(effect, first.measurement, first.verdict)
+    assert shift.campaign == before, "it is foreseen, and has not happened"
+    return tuple(file.text for file in found)
+
+
+def test_what_is_made_ready_builds_on_the_finalist_whose_verdict_is_not_written_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert foreseen(until_the_first_round(), monkeypatch, tmp_path) == ("# after v1\n",)
+
+
+def test_nothing_is_made_ready_where_the_search_ends_with_the_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert foreseen(until_the_first_round(max_variants=1), monkeypatch, tmp_path) == ()
+
+
+def test_the_bench_is_told_what_follows_who_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    ending(monkeypatch, Decision.ACCEPTED)
+    tools, files = Tools(found()), a.sources("# the next")
+    asked_last(tools, a.measured(), NUMBER, (), found(), lambda verdict: files if verdict.decision.is_accepted else ())
+    assert tools.following == files

@@ -1,0 +1,80 @@
+"""What may come next is made ready, handed out once, and forgotten where it did not go well."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bot.bench.ahead import Ahead, Files
+from bot.bench.checks import Checked, Laid
+from bot.model.measurement import Fault
+from bot.model.variant import SourceFile, sources_digest
+from bot.worker.contract import CompileAnswer
+
+ANSWER = CompileAnswer((), (), ())
+LOOPS = Fault(kind="run_timeout", detail="it loops")
+
+
+def files(text: str) -> Files:
+    return (SourceFile(path="ops/k.py", text=text),)
+
+
+class Shop:
+    """Where files are laid out, checked and compiled, and what became of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.checked, self.compiled = Checked(), ANSWER
+        self.fault: Fault | None = None
+        self.fits = True
+        self.forgotten: list[str] = []
+        self._folder = folder
+        self.ahead = Ahead(
+            self._lay, lambda _: self.checked, lambda _: self.fault or self.compiled, lambda _: self.fits, self._forget
+        )
+
+    def _lay(self, laid: Files) -> Laid:
+        place = self._folder / sources_digest(laid)[:8]
+        place.mkdir()
+        return Laid("v", laid, place, place)
+
+    def _forget(self, digest: str) -> None:
+        self.forgotten.append(digest)
+
+    def nothing_lies_there(self) -> bool:
+        return list(self._folder.iterdir()) == []
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def test_what_was_made_ready_is_taken_once(shop: Shop) -> None:
+    shop.ahead.make(files("a"))
+    assert shop.ahead.take(files("a")) == (shop.checked, ANSWER)
+    assert shop.ahead.take(files("a")) is None
+    assert shop.forgotten == [] and shop.nothing_lies_there()
+
+
+def test_where_the_search_goes_another_way_it_is_forgotten(shop: Shop) -> None:
+    shop.ahead.make(files("a"))
+    assert shop.ahead.take(files("b")) is None
+    assert shop.forgotten == [sources_digest(files("a"))]
+    shop.ahead.make(files("b"))
+    shop.ahead.make(files("c"))
+    assert shop.forgotten[1:] == [sources_digest(files("b"))]
+    assert shop.ahead.take(files("c")) is not None
+
+
+@pytest.mark.parametrize(("fits", "fault"), [(False, None), (True, LOOPS)])
+def test_who_did_not_go_well_beside_others_is_asked_anew(shop: Shop, fits: bool, fault: Fault | None) -> None:
+    shop.fits, shop.fault = fits, fault
+    shop.ahead.make(files("a"))
+    assert shop.forgotten == [sources_digest(files("a"))] and shop.nothing_lies_there()
+    assert shop.ahead.take(files("a")) is None
+
+
+def test_nobody_may_be_known_to_follow(shop: Shop) -> None:
+    shop.ahead.make(())
+    assert shop.nothing_lies_there() and shop.forgotten == []
