@@ -28,8 +28,12 @@ class CaseReading:
     before_us: float
     after_us: float
     estimate: Estimate
-    is_confirmed: bool
-    """Whether fresh processes read it; what the racing process alone read carries no claim."""
+    numbers: tuple[int, ...] = ()
+    """Which of the fresh processes these are; none where the racing process alone read it, which carries no claim."""
+
+    @property
+    def is_confirmed(self) -> bool:
+        return bool(self.numbers)
 
 
 def readings_of(result: CaseResult) -> tuple[Reading, ...]:
@@ -37,6 +41,11 @@ def readings_of(result: CaseResult) -> tuple[Reading, ...]:
     if result.paired is None:
         return ()
     return usable(result.paired.confirm) or usable((result.paired.search,))
+
+
+def _numbers(result: CaseResult) -> tuple[int, ...]:
+    confirm = result.paired.confirm if result.paired is not None else ()
+    return tuple(number for number, reading in enumerate(confirm) if usable((reading,)))
 
 
 def read_case(result: CaseResult) -> CaseReading | None:
@@ -48,7 +57,7 @@ def read_case(result: CaseResult) -> CaseReading | None:
         before_us=times[0],
         after_us=times[1],
         estimate=estimate(readings),
-        is_confirmed=bool(usable(result.paired.confirm)),
+        numbers=_numbers(result),
     )
 
 
@@ -62,7 +71,11 @@ def block_times(result: CaseResult) -> tuple[float, float] | None:
 
 def confirmed_processes(measurement: Measurement) -> int:
     """Fresh processes that read enough blocks of every case."""
-    return min((len(usable(one.paired.confirm)) if one.paired else 0 for one in measurement.cases), default=0)
+    return len(_shared([_numbers(one) for one in measurement.cases]))
+
+
+def _shared(numbers: Sequence[tuple[int, ...]]) -> list[int]:
+    return sorted(set.intersection(*map(set, numbers))) if numbers else []
 
 
 def controls(measurement: Measurement) -> dict[str, Estimate]:
@@ -96,14 +109,14 @@ def _step(cases: Sequence[CaseReading], logs: Sequence[float]) -> tuple[float, l
     return math.log(math.fsum(case.before_us for case in cases) / total), [us / total for us in after]
 
 
-def _one_process(groups: Sequence[CaseGroup], found: Mapping[str, CaseReading], number: int) -> ProcessMean:
-    """The weighted geometric mean over the groups, as this one process read it."""
+def _one_process(groups: Sequence[CaseGroup], found: Mapping[str, CaseReading], number: int | None) -> ProcessMean:
+    """The weighted geometric mean over the groups, as this one process read it; None: whoever read each case first."""
     total = math.fsum(group.weight for group in groups)
     mean = middle = squares = 0.0
     seen: list[ProcessMean] = []
     for group in groups:
         cases = [found[case.id] for case in group.cases]
-        here = [case.estimate.processes[number] for case in cases]
+        here = [case.estimate.processes[case.numbers.index(number) if number is not None else 0] for case in cases]
         log, shares = _step(cases, [process.mean for process in here])
         mean += group.weight * log / total
         middle += group.weight * _step(cases, [process.middle for process in here])[0] / total
@@ -117,8 +130,5 @@ def _one_process(groups: Sequence[CaseGroup], found: Mapping[str, CaseReading], 
 
 def over_all(groups: Sequence[CaseGroup], found: Mapping[str, CaseReading]) -> Estimate:
     """Each process gives one geometric mean over the groups. Where one case lacks a process, all go without it."""
-    names = [case.id for group in groups for case in group.cases]
-    if not all(found[name].is_confirmed for name in names):
-        return combine([_one_process(groups, found, 0)])
-    count = min(len(found[name].estimate.processes) for name in names)
-    return combine([_one_process(groups, found, number) for number in range(count)])
+    shared = _shared([found[case.id].numbers for group in groups for case in group.cases])
+    return combine([_one_process(groups, found, number) for number in shared or (None,)])

@@ -37,8 +37,8 @@ class Rounding(TorchDispatchMode):  # type: ignore[misc]
 
     def moved(self, value: torch.Tensor) -> torch.Tensor:
         shape = () if self._alike else value.shape
-        u = torch.rand(shape, generator=self._rng, dtype=torch.float64) * 2 - 1
-        return value * (1 + u * ROUNDING)
+        factor = torch.empty(shape, dtype=torch.float64).uniform_(1 - ROUNDING, 1 + ROUNDING, generator=self._rng)
+        return value * factor if self._alike else factor.mul_(value)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))

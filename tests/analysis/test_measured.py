@@ -115,6 +115,28 @@ def test_where_one_case_lacks_a_process_all_go_without_it() -> None:
     assert confirmed_processes(after) == 3
 
 
+def test_who_lacks_a_process_lacks_that_one() -> None:
+    """The second process was slow for both cases, and one of them was not read in the first: what is left of a process
+    is held beside itself, and not beside the next one."""
+    slow = (1.0, 5.0, 1.0, 1.0, 1.0)
+    lacking = paired(slow).model_copy(update={"confirm": (Reading(blocks=()), *readings(*slow[1:]))})
+    after = measured(timed(FWD, paired(slow)), timed(WIDE, lacking))
+    found = estimate_over_all(after, made.suite(FWD, WIDE), Scope.FORWARD)
+    assert found is not None
+    assert [math.expm1(process.mean) for process in found.processes] == pytest.approx([0.05, 0.01, 0.01, 0.01])
+
+
+def test_processes_that_read_other_cases_are_not_counted_together() -> None:
+    first, last = readings(*[1.0] * 5)[:4], Reading(blocks=())
+    early, late = (paired([1.0] * 5).model_copy(update={"confirm": c}) for c in ((*first, last), (last, *first)))
+    after = measured(timed(FWD, early), timed(WIDE, late))
+    assert confirmed_processes(after) == 3, "each case has four, and three of them are the same"
+    apart = paired([1.0, 1.0])
+    odd, even = (apart.model_copy(update={"confirm": c}) for c in ((first[0], last), (last, first[0])))
+    found = estimate_over_all(measured(timed(FWD, odd), timed(WIDE, even)), made.suite(FWD, WIDE), Scope.FORWARD)
+    assert found is not None and len(found.processes) == 1 and math.isinf(found.between)
+
+
 def test_one_case_that_nobody_confirmed_leaves_the_whole_score_without_an_interval() -> None:
     raced = Paired(tier="replay", search=Reading(blocks=exact(2.0)))
     found = weigh((FWD, paired([2.0] * 5)), (WIDE, raced))
