@@ -150,7 +150,8 @@ class Desk:
 
     def _timed(self, do: str, line: str) -> Any:
         """Questions of the clock. What a tape does to its replayer is news about the variant, not our end."""
-        from bot.judge.timekeeper import Timekeeper, Unplayable
+        from bot.judge.handle import Unplayable
+        from bot.judge.timekeeper import Timekeeper
 
         if self._recipe is None:
             return Complaint("a clock was asked for before a plan")

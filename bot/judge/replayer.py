@@ -206,6 +206,7 @@ def _play(channel: socket.socket, driver: Driver) -> None:
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
     driver.unmap(address, setup.shared_bytes)
+    channel.sendall(Tell(FINE, 0).pack())
 
 
 def main(arguments: list[str]) -> int:

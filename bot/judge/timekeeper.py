@@ -3,33 +3,27 @@ theirs."""
 
 from __future__ import annotations
 
-import contextlib
-import json
 import secrets
-import socket
 import statistics
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
 
 from bot.judge.driver import Driver
-from bot.judge.frames import BLOCK, BURST, END, FAILED, Ask, BrokenFrame, Tell, read_tell, send_message
+from bot.judge.frames import BLOCK, BURST, Ask
+from bot.judge.handle import OPEN_SECONDS, Replayer, Unplayable
 from bot.judge.layout import BANKS, Layout, layout_of
 from bot.judge.nvml import Nvml
 from bot.judge.recipe import Recipe
 from bot.judge.replayer import MAX_TAPE, Setup
 from bot.judge.scored import Scored
-from bot.worker.contract import Call, parse, read_bytes, render
+from bot.worker.contract import Call, parse, read_bytes
 from bot.worker.contract.tape import TAPE, Tape, sound
 from bot.worker.contract.timing import Blocks, Burst, Common, Four, Opened, Roof
 
 BASELINE, CONTROL, FIRST = 0, 1, 2
 """Arms: v0, v0 once more, and then the variants."""
-OPEN_SECONDS, ANSWER_SECONDS = 60.0, 20.0
 RIVAL_SECONDS = 100.0
 """To set one up: torch compiles it first."""
 BURST_US = 20_000.0
@@ -52,14 +46,6 @@ rest."""
 Key = tuple[str, int]
 """A case and its lanes."""
 
-# The judge's own path, spelled out: the replayer runs no .pth file either.
-_START = "import json,runpy,sys; sys.path[:]=json.loads(sys.argv[1]); sys.argv=['bot.judge.replayer',*sys.argv[2:]]; \
-runpy.run_module('bot.judge.replayer', run_name='__main__', alter_sys=True)"
-
-
-class Unplayable(Exception):
-    """The replayer could not play these tapes; the text is what it said."""
-
 
 def crowded_out(kept: Mapping[Key, int], layout: Layout, room: float) -> list[Key]:
     """Who goes, so that this one fits. All large cases of a kernel are more than a GPU holds; they are asked for in a
@@ -76,81 +62,6 @@ def is_interrupted(slots: Sequence[float]) -> bool:
     return sum(us > longest for us in slots) > INTERRUPTIONS
 
 
-class Replayer:
-    """One fresh process, used for one case once."""
-
-    def __init__(self, log: Path) -> None:
-        self._log = log
-        self._channel, theirs = socket.socketpair()
-        with log.open("wb") as file:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _START, json.dumps(sys.path), str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-            )
-        theirs.close()
-        self._is_up = False
-
-    def _said(self) -> str:
-        with contextlib.suppress(OSError):
-            lines = self._log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-            return lines[-1][-300:] if lines else ""
-        return ""
-
-    def _tell(self, seconds: float) -> Tell:
-        self._channel.settimeout(seconds)
-        try:
-            tell = read_tell(self._channel)
-        except (OSError, BrokenFrame) as error:
-            raise Unplayable(f"the replayer ended or did not answer: {self._said() or error}") from error
-        if tell.status == FAILED:
-            raise Unplayable(self._said() or "the replayer failed")
-        return tell
-
-    def come_up(self) -> None:
-        """Waits for its first word, by which it has a context and nothing more to do."""
-        if not self._is_up:
-            self._tell(OPEN_SECONDS)
-            self._is_up = True
-
-    def set_up(self, setup: Setup, descriptor: int, seconds: float = OPEN_SECONDS) -> None:
-        self.come_up()
-        try:
-            send_message(self._channel, render(setup), (descriptor,))
-        except OSError as error:
-            raise Unplayable(f"the replayer is gone: {self._said()}") from error
-        self._tell(seconds)
-
-    def ask(self, ask: Ask) -> tuple[tuple[float, ...], float]:
-        """(what its events say in us, what our clock says in us)"""
-        started = time.monotonic_ns()
-        try:
-            self._channel.sendall(ask.pack())
-        except OSError as error:
-            raise Unplayable(f"the replayer is gone: {self._said()}") from error
-        tell = self._tell(ANSWER_SECONDS)
-        if tell.nonce != ask.nonce:
-            raise Unplayable("the replayer answered another question")
-        return tell.microseconds, (time.monotonic_ns() - started) / 1e3
-
-    def end_case(self) -> None:
-        """It forgets the tapes and waits for others."""
-        with contextlib.suppress(OSError):
-            self._channel.sendall(Ask(END, 0, (), (), 0, 0).pack())
-
-    def close(self) -> None:
-        self.end_case()
-        self._channel.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(2)
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
-
-
 class Timekeeper:
     def __init__(self, kernel: str, recipe: Recipe, seed: int, folder: Path, gpu: str) -> None:
         self._kernel, self._recipe, self._seed, self._folder = kernel, recipe, seed, folder
@@ -161,6 +72,8 @@ class Timekeeper:
         self._scored: dict[Key, Scored] = {}
         self._waiting: list[Replayer] = []
         self._playing: Replayer | None = None
+        self._retired: list[Replayer] = []
+        """Who has played and does nothing any more: to end a process takes half a second, and all together no more."""
         self._on: Scored | None = None
         self._count = 0
         self._random = secrets.SystemRandom()
@@ -194,7 +107,7 @@ class Timekeeper:
             raise Unplayable("a rival is played beside v0 alone, in a process of its own")
         fresh, self._has_rivals = fresh or (self._has_rivals and not rivals), bool(rivals)
         if fresh or self._playing is None:
-            self.close()
+            self._retire()
             self._begin(1)
             self._playing = self._waiting.pop(0)
         else:
@@ -236,13 +149,24 @@ class Timekeeper:
         for key in crowded_out({key: one.layout.kept_bytes for key, one in self._scored.items()}, layout, room):
             self._scored.pop(key).close()
 
-    def close(self) -> None:
+    def _retire(self) -> None:
         if self._playing is not None:
-            self._playing.close()
+            self._playing.end_case()
+            self._retired.append(self._playing)
         self._playing = self._on = None
+
+    def close(self) -> None:
+        """Nothing is played any more until somebody is opened."""
+        self._retire()
+        for replayer in self._retired:
+            replayer.hang_up()
+        while self._retired:
+            self._retired.pop().close()
 
     def end(self) -> None:
         self.close()
+        for replayer in self._waiting:
+            replayer.hang_up()
         for replayer in self._waiting:
             replayer.close()
 
@@ -283,7 +207,11 @@ class Timekeeper:
         now = self._nvml.read()
         lanes = self._on.layout.lanes if self._on is not None else 1
         possible = all(t > 0 for t in times) and sum(times) * lanes <= wall
-        if now.is_disturbed or now.processes > self._others + len(self._waiting) + 2 or not possible:
+        if (
+            now.is_disturbed
+            or now.processes > self._others + len(self._waiting) + len(self._retired) + 2
+            or not possible
+        ):
             return [], wrong, wall
         left, found = iter(times), []
         for group, order in zip(groups, orders, strict=True):

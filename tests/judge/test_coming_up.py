@@ -1,4 +1,5 @@
-"""Who is on the way up takes the GPU from who is timed: before a case is opened everybody who was started is up."""
+"""Who is on the way up or down takes the GPU from who is timed: before a case is opened everybody who was started is
+up, and who has played is at rest."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from bot.judge import timekeeper
-from bot.judge.timekeeper import TOGETHER, Replayer, Timekeeper, Unplayable
+from bot.judge import handle, timekeeper
+from bot.judge.handle import Replayer, Unplayable
+from bot.judge.timekeeper import TOGETHER, Timekeeper
 from bot.worker.contract import Call, ContractError
 
 CHILD = """
@@ -21,9 +23,12 @@ from bot.judge.frames import FINE, BrokenFrame, Tell, read_ask
 channel = socket.socket(fileno=int(sys.argv[2]))
 {first}
 try:
-    read_ask(channel)
+    while True:
+        read_ask(channel)
+        {ends}
+        channel.sendall(Tell(FINE, 0).pack())
 except BrokenFrame:
-    pass
+    time.sleep({lingers})
 """
 GREETS = "channel.sendall(Tell(FINE, 0).pack())"
 LATE = 0.4
@@ -35,8 +40,8 @@ Makes = Callable[..., Replayer]
 def makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Makes:
     """A replayer of these first words."""
 
-    def made(first: str) -> Replayer:
-        monkeypatch.setattr(timekeeper, "_START", CHILD.format(first=first))
+    def made(first: str = GREETS, ends: str = "pass", lingers: float = 0.0) -> Replayer:
+        monkeypatch.setattr(handle, "_START", CHILD.format(first=first, ends=ends, lingers=lingers))
         return Replayer(tmp_path / "replayer.log")
 
     return made
@@ -60,8 +65,8 @@ def test_who_ends_on_the_way_up_says_why(makes: Makes) -> None:
 
 def keeper(*waiting: Replayer) -> Any:
     made: Any = object.__new__(Timekeeper)
-    made._has_rivals, made._waiting = False, list(waiting)
-    made._playing = SimpleNamespace(end_case=lambda: None, close=lambda: None)
+    made._has_rivals, made._waiting, made._retired = False, list(waiting), []
+    made._playing = SimpleNamespace(end_case=lambda: None, hang_up=lambda: None, close=lambda: None)
     return made
 
 
@@ -102,3 +107,46 @@ def test_who_has_to_be_waited_for_comes_up_together_with_others(
     made._count, made._folder = 0, tmp_path
     assert made.start(asked) == waiting + come
     assert len(set(begun)) == come
+
+
+# -- and down ---------------------------------------------------------------------------------------------------------
+
+
+def test_who_has_played_is_at_rest_before_the_next_plays(makes: Makes) -> None:
+    """It gives its memory back, says so, and is not ended: that would take half a second of every process."""
+    made = keeper(makes())
+    made._playing, started = makes(ends=f"time.sleep({LATE})"), time.monotonic()
+    made._playing.come_up()
+    with pytest.raises(ContractError):
+        made.open(Call("c", "c", "forward", (), ()), "nowhere", (), 1, fresh=True)
+    assert time.monotonic() - started >= LATE
+    (resting,) = made._retired
+    assert resting._process.poll() is None
+    made.end()
+    assert resting._process.poll() == 0 and made._retired == []
+
+
+def test_all_who_rest_are_ended_together(makes: Makes) -> None:
+    made = keeper()
+    made._retired, made._playing = [makes(lingers=LATE) for _ in range(4)], None
+    for one in made._retired:
+        one.come_up()
+    ending, started = tuple(made._retired), time.monotonic()
+    made.close()
+    assert time.monotonic() - started < 3 * LATE
+    assert [one._process.poll() for one in ending] == [0] * 4
+
+
+def test_who_was_not_heard_is_not_waited_for_twice(makes: Makes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handle, "ANSWER_SECONDS", LATE)
+    one = makes(ends="time.sleep(60)")
+    one.come_up()
+    started = time.monotonic()
+    one.end_case()
+    assert time.monotonic() - started >= LATE, "it is asked, and says nothing"
+    again = time.monotonic()
+    one.end_case()
+    assert time.monotonic() - again < LATE
+    monkeypatch.setattr(handle, "END_SECONDS", LATE)
+    one.close()
+    assert one._process.poll() is not None

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from bot.judge.frames import MOST_SLOTS, Ask
+from bot.judge.handle import Unplayable
 from bot.judge.layout import BANKS, MOST_RIGHT, Layout
-from bot.judge.timekeeper import BASELINE, CONTROL, FIRST, Timekeeper, Unplayable, crowded_out, is_interrupted
+from bot.judge.timekeeper import BASELINE, CONTROL, FIRST, Timekeeper, crowded_out, is_interrupted
 from bot.worker.contract import Call, ContractError
 
 KEPT = {("a", 1): 30, ("b", 1): 30, ("c", 7): 30}
@@ -58,7 +59,7 @@ class Quiet:
 
 def keeper(*, has_rivals: bool, plays: bool = True) -> Timekeeper:
     made = object.__new__(Timekeeper)
-    made._has_rivals, made._waiting = has_rivals, []
+    made._has_rivals, made._waiting, made._retired = has_rivals, [], []
     made._playing = Quiet() if plays else None  # type: ignore[assignment]
     return made
 
@@ -122,7 +123,7 @@ def playing(*, slots: int = MOST_SLOTS, wrong: int | None = None, disturbed: boo
     made: Any = object.__new__(Timekeeper)
     player = Player()
     made._playing, made._on, made._turns, made._random = player, Verified(slots, wrong), 0, secrets.SystemRandom()
-    made._others, made._waiting = 1, []
+    made._others, made._waiting, made._retired = 1, [], []
     made._nvml = SimpleNamespace(read=lambda: SimpleNamespace(is_disturbed=disturbed, processes=2))
     return made, player
 
