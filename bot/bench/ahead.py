@@ -15,6 +15,12 @@ Files = tuple[SourceFile, ...]
 Ready = tuple[Checked, CompileAnswer]
 
 
+def _is_whole(compiled: CompileAnswer) -> bool:
+    """Whether every kernel was done in its time, for every chip."""
+    launched = (launch.refusal for case in compiled.cases for launch in case.launches)
+    return not any(refusal is not None for refusal in (*launched, *(stamp.refusal for stamp in compiled.stamps)))
+
+
 class Ahead:
     """One source at a time. What did not go well is forgotten, and done anew when its turn comes: it had to share the
     machine, and nobody is refused for that."""
@@ -42,7 +48,7 @@ class Ahead:
                 compiled = compiling.result()
         finally:
             shutil.rmtree(laid.folder, ignore_errors=True)
-        if self._fit(checked) and not isinstance(compiled, Fault):
+        if self._fit(checked) and not isinstance(compiled, Fault) and _is_whole(compiled):
             self._ready[digest] = checked, compiled
         else:
             self._forget(digest)

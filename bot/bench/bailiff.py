@@ -18,7 +18,7 @@ from bot.bench.suitcase import command, environment
 from bot.errors import OperatorError
 from bot.worker.contract import Complaint, ContractError, parse, render
 
-ANSWER_SECONDS = 120
+ANSWER_SECONDS = 300
 MEMORY_BYTES = 8 * 2**30
 MAX_LINE = 16 * 2**20
 T = TypeVar("T")

@@ -7,9 +7,11 @@ compiled, for how long, and whether what was compiled is the variant.
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from bot.bench.overlay import below, digest_of
 from bot.model.measurement import Fault, Launch, Passport, Resources, Setting, Survey
@@ -30,6 +32,7 @@ BASELINE_BUDGET_S = 60.0
 MOST_PROCESSES = 8
 LEFT_FREE = 4
 """Processors for the judge, its replayer and their drivers."""
+CPU_MAX = Path("/sys/fs/cgroup/cpu.max")
 
 
 def budget_s(usual_s: float, stock_s: float) -> float:
@@ -44,7 +47,16 @@ def processes() -> int:
 
 def leaves_room() -> bool:
     """Whether a clock may run beside it: whoever launches on the GPU is not to wait for a processor."""
-    return len(os.sched_getaffinity(0)) - processes() >= LEFT_FREE
+    return min(len(os.sched_getaffinity(0)), _quota()) - processes() >= LEFT_FREE
+
+
+def _quota() -> float:
+    """Processors that a container may keep busy; all there are where nobody set a limit."""
+    try:
+        quota, period = CPU_MAX.read_text(encoding="ascii").split()
+        return int(quota) / int(period)
+    except (OSError, ValueError, ZeroDivisionError):  # no such file, or "max"
+        return math.inf
 
 
 def request(

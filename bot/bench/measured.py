@@ -117,7 +117,8 @@ class MeasuredBench(StaticBench):
         known = self._compiled.pop(sources_digest(files), None) if not passports else None
         if passports and (ready := self._ahead.take(files)):
             checked, known = ready
-        self._call_replayers(files)
+        if not self._takes.tunes:
+            self._call_replayers(files)
         laid = self._lay(files)
         try:
             with ThreadPoolExecutor(max_workers=1) as beside:
@@ -147,6 +148,7 @@ class MeasuredBench(StaticBench):
         processors of its own. The host's time is read when all is `quiet`."""
         if not self._fit(checked):
             return (), checked.rows, None
+        self._call_replayers(files)
         planned = tuple(CaseResult(case=c.call.case, minimum_bytes=c.minimum_bytes) for c in self._plan.cases)
         with self._turn:
             return self._timed(files, planned, checked.rows, quiet)
@@ -176,10 +178,9 @@ class MeasuredBench(StaticBench):
             if digest == base:
                 return tuple(self._of_v0(case, stock[case.case]) for case in cases), rows, None
             self._clock_v0(cases, stock)
-            found = self._of_variant(cases, mine, stock)
-            quiet()
-            return self._with_host(files, found), rows, None
+            return self._with_host(files, self._of_variant(cases, mine, stock, quiet)), rows, None
         except Wrong as error:
+            self._judge.ask(timing.CloseRequest("close"), timing.Closed)
             row = CheckResult(case=error.case, passed=False, detail=f"a timed slot went wrong: {error}")
             return cases, (*(r for r in rows if r.case != error.case), row), None
         except Objection as error:
@@ -211,7 +212,8 @@ class MeasuredBench(StaticBench):
         What would be measured after it, if they have no objection, is made ready meanwhile."""
         started = time.monotonic()
         with self._turn, ThreadPoolExecutor(max_workers=2) as beside:
-            if compile_pool.leaves_room():
+            self._judge.ask(timing.StartRequest("start", 1 + self._effort.processes), timing.Started)
+            if compile_pool.leaves_room() and not self._takes.tunes:
                 beside.submit(lambda: self._ahead.make(following()))
             went = beside.submit(self.under_compile, files)
             told = {"sanitized": self.sanitized(files), "under_compile": went.result()}
@@ -353,7 +355,11 @@ class MeasuredBench(StaticBench):
                 self._of_v0(case, stock[case.case])
 
     def _of_variant(
-        self, cases: tuple[CaseResult, ...], mine: dict[str, Take], stock: dict[str, Take]
+        self,
+        cases: tuple[CaseResult, ...],
+        mine: dict[str, Take],
+        stock: dict[str, Take],
+        quiet: Callable[[], object],
     ) -> tuple[CaseResult, ...]:
         search = {case.case: self._search(case.case, mine, stock, fresh=i == 0) for i, case in enumerate(cases)}
         confirm: dict[str, list[tuple[Reading, Reading]]] = {case.case: [] for case in cases}
@@ -361,7 +367,8 @@ class MeasuredBench(StaticBench):
         if self._effort.processes and (self._effort.losers or goes_on(list(search.values()))):
             self._judge.ask(timing.StartRequest("start", self._effort.processes), timing.Started)
             for process in range(self._effort.processes):
-                last = process == self._effort.processes - 1
+                if last := process == self._effort.processes - 1:
+                    quiet()  # from here on a clock of the host is read as well
                 for place, case in enumerate(cases):
                     confirm[case.case].append(self._confirm(case.case, mine, stock, fresh=place == 0))
                     if last:

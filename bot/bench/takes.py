@@ -87,6 +87,11 @@ class GpuChecker(Checker):
         self._pins: dict[str, tuple[Choice, ...]] = {}
         """What v0's autotuned kernels chose, by case."""
 
+    @property
+    def tunes(self) -> bool:
+        """Whether v0 tunes itself: then whoever may tune anew is recorded with nobody else on the GPU."""
+        return any(self._pins.values())
+
     def pins(self, cases: Collection[str]) -> tuple[Choice, ...]:
         """For whatever is held against v0 in these cases, once v0 was recorded. One process chose all of them, so
         that what two cases share is the same."""
@@ -120,7 +125,7 @@ class GpuChecker(Checker):
         cases = tuple(case.call for case in self._plan.cases)
         with ThreadPoolExecutor(max_workers=1) as beside:
             recording = beside.submit(self._record, laid, cases, self._limits)
-            if baseline or any(self._pins.values()):
+            if baseline or self.tunes:
                 recording.result()
             checked = super()._check(laid, baseline=baseline)
             answer, lies = recording.result()

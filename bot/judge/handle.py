@@ -62,10 +62,10 @@ class Replayer:
             raise Unplayable(self._said() or "the replayer failed")
         return tell
 
-    def come_up(self) -> None:
+    def come_up(self, seconds: float = OPEN_SECONDS) -> None:
         """Waits for its first word, by which it has a context and nothing more to do."""
         if not self._is_up:
-            self._tell(OPEN_SECONDS)
+            self._tell(seconds)
             self._is_up = True
 
     def set_up(self, setup: Setup, descriptor: int, seconds: float = OPEN_SECONDS) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import secrets
 import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -31,7 +32,7 @@ BURST_US = 20_000.0
 MAX_BURST = 20_000
 PILOTS = 4
 TOGETHER = 8
-"""Half a gigabyte of the GPU each, while they wait."""
+"""Half a gigabyte of the GPU each, while they wait; and so many of those who have played may rest."""
 INTERRUPTED = 1.5
 """v0 takes this much longer than its median in no slot of its own: somebody else had the GPU."""
 INTERRUPTIONS = 1
@@ -109,6 +110,8 @@ class Timekeeper:
         if fresh or self._playing is None:
             self._retire()
             self._begin(1)
+            self._settle()
+            self._begin(1)  # who came up with others may have found no memory; nobody else is on the way now
             self._playing = self._waiting.pop(0)
         else:
             self._playing.end_case()
@@ -128,10 +131,10 @@ class Timekeeper:
     def _settle(self) -> None:
         """Nobody is on the way up while a clock runs: who makes a context takes the GPU from a slot for a millisecond
         at a time. Who does not come up is left, and missed when its turn comes."""
-        staying = []
+        staying, until = [], time.monotonic() + OPEN_SECONDS
         for replayer in self._waiting:
             try:
-                replayer.come_up()
+                replayer.come_up(max(0.1, until - time.monotonic()))
                 staying.append(replayer)
             except Unplayable:
                 replayer.close()
@@ -154,10 +157,15 @@ class Timekeeper:
             self._playing.end_case()
             self._retired.append(self._playing)
         self._playing = self._on = None
+        if len(self._retired) > TOGETHER:
+            self._end_retired()
 
     def close(self) -> None:
         """Nothing is played any more until somebody is opened."""
         self._retire()
+        self._end_retired()
+
+    def _end_retired(self) -> None:
         for replayer in self._retired:
             replayer.hang_up()
         while self._retired:
@@ -243,9 +251,9 @@ class Timekeeper:
         return found, voided, wrong, spent / 1e3
 
     def _undisturbed(self, groups: Sequence[tuple[int, ...]]) -> tuple[dict[int, list[Four]], int, str, float]:
-        """As `_many`; a reading that was interrupted is voided and read again, and the last one is kept as it is: who
-        is interrupted that often is refused for the scatter of it."""
-        lost, spent = 0, 0.0
+        """As `_many`; a reading that was interrupted is thrown away for another, and the last one kept as it is: who is
+        interrupted that often is refused for the scatter of it."""
+        spent = 0.0
         for turn in range(1 + AGAIN):
             found, voided, wrong, ms = self._many(groups)
             spent += ms
@@ -254,8 +262,7 @@ class Timekeeper:
             slots += [us for block in found.get(CONTROL, ()) for us in block[2:]]
             if wrong or turn == AGAIN or not is_interrupted(slots):
                 break
-            lost += sum(group != (CONTROL,) for group in groups)
-        return found, lost + voided, wrong, spent
+        return found, voided, wrong, spent
 
     def blocks(self, variant: int, count: int, control: int) -> Blocks:
         """Blocks of a variant with blocks of the control strewn among them."""

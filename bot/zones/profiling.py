@@ -176,7 +176,12 @@ def profiled(
             stamping = threads.submit(stamps) if leaves_room() else threads.submit(after, stamps)
             counting = threads.submit(after, count) if count is not None else None
             settings = launch_settings(launches)
-            surveying = threads.submit(after, partial(bench.survey, sources, settings)) if survey else None
+
+            def surveyed() -> tuple[Survey, ...]:
+                stamping.result()  # both keep every processor busy, and count the seconds that a kernel takes
+                return bench.survey(sources, settings)
+
+            surveying = threads.submit(after, surveyed) if survey else None
             rivals = bench.rivals() if watch and isinstance(bench, Plays) else ()
             looked = seen(bench, sources, baseline, quiet.set) if watch else None
         finally:
@@ -184,6 +189,8 @@ def profiled(
         surveys = surveying.result() if surveying is not None else ()
         bytes_of = counting.result() if counting is not None else count_of(bench, baseline)
         stamped = stamping.result()
+    if waits and not stamped:  # beside others it failed altogether: alone it may not
+        stamped = bench.stamped(sources)
     baseline = baseline.model_copy(update={"passports": stamped}) if waits else baseline
     baseline = _recounted(baseline, bytes_of) if bytes_of is not None else baseline
     counters, timelines = (looked.counters, looked.timelines) if looked else (None, ())

@@ -10,7 +10,7 @@ from bot.bench.ahead import Ahead, Files
 from bot.bench.checks import Checked, Laid
 from bot.model.measurement import Fault
 from bot.model.variant import SourceFile, sources_digest
-from bot.worker.contract import CompileAnswer
+from bot.worker.contract import Caught, CaughtCase, CompileAnswer, Refusal, Stamp
 
 ANSWER = CompileAnswer((), (), ())
 LOOPS = Fault(kind="run_timeout", detail="it loops")
@@ -67,9 +67,25 @@ def test_where_the_search_goes_another_way_it_is_forgotten(shop: Shop) -> None:
     assert shop.ahead.take(files("c")) is not None
 
 
-@pytest.mark.parametrize(("fits", "fault"), [(False, None), (True, LOOPS)])
-def test_who_did_not_go_well_beside_others_is_asked_anew(shop: Shop, fits: bool, fault: Fault | None) -> None:
-    shop.fits, shop.fault = fits, fault
+LATE = Refusal("compile_timeout", "took more than 10 s")
+CAUGHT = Caught("_k", "ops/k.py", "ab", (1, 1, 1), 4, 2, (), (), refusal=LATE)
+
+
+@pytest.mark.parametrize(
+    ("fits", "fault", "compiled"),
+    [
+        (False, None, ANSWER),
+        (True, LOOPS, ANSWER),
+        (True, None, CompileAnswer((), (Stamp("sm_100", "_k", refusal=LATE),), ())),
+        (True, None, CompileAnswer((CaughtCase("forward", (CAUGHT,), 0, 0),), (), ())),
+    ],
+    ids=["a check fails", "it loops", "late for another chip", "late"],
+)
+def test_who_did_not_go_well_beside_others_is_asked_anew(
+    shop: Shop, fits: bool, fault: Fault | None, compiled: CompileAnswer
+) -> None:
+    """A kernel that takes longer than it may, while others keep the processors busy, might not alone."""
+    shop.fits, shop.fault, shop.compiled = fits, fault, compiled
     shop.ahead.make(files("a"))
     assert shop.forgotten == [sources_digest(files("a"))] and shop.nothing_lies_there()
     assert shop.ahead.take(files("a")) is None

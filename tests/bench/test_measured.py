@@ -12,14 +12,14 @@ import pytest
 from bot.bench import compile_pool
 from bot.bench.bailiff import Objection
 from bot.bench.checks import Checked
-from bot.bench.effort import Effort
+from bot.bench.effort import Effort, Wrong
 from bot.bench.measured import MeasuredBench
 from bot.bench.readings import timing_of, with_clock
 from bot.bench.rivals import BLOCKS
 from bot.bench.takes import Take
 from bot.model.measurement import CaseResult, CheckResult, Fault, Measurement, Sanitized, UnderCompile
 from bot.model.variant import sources_digest
-from bot.worker.contract.timing import Blocks, Closed, Opened, OpenRequest, Started, StartRequest
+from bot.worker.contract.timing import Blocks, Burst, BurstRequest, Closed, Opened, OpenRequest, Started, StartRequest
 from tests.bench import tiny
 from tests.render.builders import GPU_RUNNER
 
@@ -33,9 +33,13 @@ class Judge:
     def __init__(self, refuses: str = "") -> None:
         self.opened: list[tuple[str, str, int, bool]] = []
         self.last, self._refuses, self.started = "", refuses, 0
+        self.asked: list[str] = []
 
     def ask(self, request: Any, kind: Any) -> Any:
         self.last = request.do
+        self.asked.append(request.do)
+        if isinstance(request, BurstRequest):
+            return Burst(1.0, 1.0, 1.0)
         if isinstance(request, StartRequest):
             self.started += request.count
             return Started(request.count)
@@ -51,11 +55,12 @@ class Judge:
 def bench(judge: Judge, **lanes: int) -> MeasuredBench:
     made: Any = object.__new__(MeasuredBench)
     made._judge, made._lanes, made._turn, made.gpu_ms = judge, lanes, threading.Lock(), 0.0
+    made._effort = Effort()
     made._bytes, made._base = {"slow": 2**20, "quick": 2**10}, tiny.files()
     takes = {case: Take(case, Path("takes") / case, "", 0, kernels=1) for case in ("slow", "quick")}
     takes["lost"] = Take("lost", None, "it asks the host", 0)
     made._checker = SimpleNamespace(baseline=Checked())
-    made._takes = SimpleNamespace(takes=lambda digest: takes)
+    made._takes = SimpleNamespace(takes=lambda digest: takes, tunes=False)
     assert isinstance(made, MeasuredBench)
     return made
 
@@ -161,6 +166,56 @@ def test_a_clock_runs_beside_a_compiler_that_has_processors_of_its_own(
     assert (found.fault, found.cases) == (WRONG, ())
 
 
+def test_who_tunes_itself_is_checked_before_replayers_come_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its configurations are timed while it is checked: nobody else is on the GPU then."""
+    judge, happened = Judge(), []
+    made: Any = bench(judge)
+    made._compiled, made._takes.tunes = {}, True
+    made._plan = SimpleNamespace(cases=[])
+    monkeypatch.setattr(MeasuredBench, "runner", GPU_RUNNER)
+    for name, does in {
+        "_lay": lambda files: SimpleNamespace(folder=tmp_path / "laid"),
+        "_checks": lambda laid: happened.append(judge.started) or Checked(),
+        "_compile": lambda laid, **_: WRONG,
+        "_timed": lambda files, cases, rows, quiet: happened.append(judge.started) or (cases, rows, None),
+        "_fit": lambda checked: True,
+        "_books": lambda files: None,
+    }.items():
+        monkeypatch.setattr(made, name, does)
+    first, *rest = tiny.files()
+    made.measure((first.model_copy(update={"text": "another = 1\n"}), *rest), passports=False)
+    assert happened == [0, 1 + Effort().processes]
+
+
+def test_before_the_judge_reads_its_own_clock_all_is_quiet() -> None:
+    judge = Judge()
+    made: Any = bench(judge, slow=1, quick=64)
+    made._roofs = {"slow": 1.0, "quick": 1.0}
+    made._effort = Effort(processes=3, losers=True)
+    takes, quiet = made._takes.takes("v1"), list[int]()
+    cases = tuple(CaseResult(case=case) for case in ("slow", "quick"))
+    made._of_variant(cases, takes, takes, lambda: quiet.append(judge.asked.count("open")))
+    assert quiet == [2 + 2 * 2], "once, after the search and all processes but the last"
+    assert judge.asked.index("burst") > 6 and judge.asked.count("burst") == 2
+    assert judge.last == "close"
+
+
+def test_who_was_wrong_in_a_timed_slot_leaves_nobody_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = Judge()
+    made: Any = bench(judge)
+    made._takes.forget = lambda digest: None
+
+    def wrong(*_: Any) -> Any:
+        raise Wrong("slow", "y is off")
+
+    monkeypatch.setattr(made, "_clock_v0", lambda cases, stock: None)
+    monkeypatch.setattr(made, "_of_variant", wrong)
+    first, *rest = tiny.files()
+    other = (first.model_copy(update={"text": "another = 1\n"}), *rest)
+    _, rows, fault = made._timed(other, (CaseResult(case="slow"),), (), lambda: None)
+    assert (rows[0].case, rows[0].passed, fault, judge.last) == ("slow", False, None, "close")
+
+
 def test_what_was_made_ready_is_neither_checked_nor_compiled_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -190,6 +245,19 @@ def test_four_processors_stay_free_beside_eight_compilers(
     processors: int, room: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compile_pool.os, "sched_getaffinity", lambda _: set(range(processors)))
+    monkeypatch.setattr(compile_pool, "CPU_MAX", Path("/nowhere"))
+    assert compile_pool.leaves_room() is room
+
+
+@pytest.mark.parametrize(
+    ("limit", "room"), [("1200000 100000", True), ("1190000 100000", False), ("max 100000", True), ("nonsense", True)]
+)
+def test_a_container_has_as_many_as_it_may_keep_busy(
+    limit: str, room: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(compile_pool.os, "sched_getaffinity", lambda _: set(range(64)))
+    monkeypatch.setattr(compile_pool, "CPU_MAX", tmp_path / "cpu.max")
+    (tmp_path / "cpu.max").write_text(limit + "\n")
     assert compile_pool.leaves_room() is room
 
 
@@ -204,7 +272,8 @@ def test_both_questions_are_asked_side_by_side(room: bool, monkeypatch: pytest.M
     def answer(said: Any) -> Any:
         return lambda files: (together.wait(), said)[1]
 
-    made: Any = bench(Judge())
+    judge = Judge()
+    made: Any = bench(judge)
     looked, went = Sanitized(status="clean"), UnderCompile(status="right", detail="a as one graph")
     monkeypatch.setattr(MeasuredBench, "sanitized", staticmethod(answer(looked)))
     monkeypatch.setattr(MeasuredBench, "under_compile", staticmethod(answer(went)))
@@ -213,6 +282,10 @@ def test_both_questions_are_asked_side_by_side(room: bool, monkeypatch: pytest.M
     monkeypatch.setattr(compile_pool, "leaves_room", lambda: room)
     found: Measurement = made.asked_last(tiny.files(), before, tiny.files)
     assert readied == ([tiny.files()] if room else [])
+    assert judge.started == 7, "they come up now, and not beside the compilers of the next round"
+    made._takes.tunes = True
+    made.asked_last(tiny.files(), before, tiny.files)
+    assert readied == ([tiny.files()] if room else []), "who tunes itself is recorded alone"
     assert (found.sanitized, found.under_compile) == (looked, went)
     assert found.seconds >= before.seconds
     assert found.model_copy(update={"sanitized": None, "under_compile": None, "seconds": 30.0}) == before

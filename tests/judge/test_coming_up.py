@@ -95,6 +95,15 @@ def test_who_does_not_come_up_is_left_and_blames_nobody_who_plays(makes: Makes) 
     made.end()
 
 
+def test_who_did_not_come_up_is_not_who_plays(makes: Makes) -> None:
+    good = makes()
+    made = keeper(makes("raise RuntimeError('CUDA error: out of memory')"), good)
+    with pytest.raises(ContractError):
+        made.open(Call("c", "c", "forward", (), ()), "nowhere", (), 1, fresh=True)
+    assert made._playing is good
+    made.end()
+
+
 @pytest.mark.parametrize(
     ("waiting", "asked", "come"), [(0, 1, TOGETHER), (1, 1, 0), (1, 7, TOGETHER - 1), (0, 9, 9), (8, 7, 0)]
 )
@@ -135,6 +144,19 @@ def test_all_who_rest_are_ended_together(makes: Makes) -> None:
     made.close()
     assert time.monotonic() - started < 3 * LATE
     assert [one._process.poll() for one in ending] == [0] * 4
+
+
+def test_no_more_rest_than_wait(tmp_path: Path) -> None:
+    """A calibration says of no variant that it is done."""
+    ended: list[int] = []
+    made = keeper()
+    for number in range(TOGETHER + 2):
+        made._playing = SimpleNamespace(
+            end_case=lambda: None, hang_up=lambda: None, close=lambda number=number: ended.append(number)
+        )
+        made._retire()
+    assert sorted(ended) == list(range(TOGETHER + 1))
+    assert len(made._retired) == 1
 
 
 def test_who_was_not_heard_is_not_waited_for_twice(makes: Makes, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from bot.bench.looking import Found
 from bot.model.campaign import Profile
-from bot.model.measurement import Measurement, Passport
+from bot.model.measurement import Measurement, Passport, Setting, Survey
 from bot.model.profiling import Counters
 from bot.model.variant import SourceFile
 from bot.zones import profiling
@@ -65,3 +66,43 @@ def test_without_a_gpu_they_come_with_the_measurement(tmp_path: Path) -> None:
     assert isinstance(found, Profile)
     assert bench.waited_for == [True]
     assert tuple(stamp.arch for stamp in found.baseline.passports) == PASSPORTS
+
+
+def test_other_launch_numbers_are_compiled_after_the_other_chips(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both keep every processor busy, and both count the seconds that a kernel takes."""
+    monkeypatch.setattr(profiling, "leaves_room", lambda: True)
+    happened: list[str] = []
+
+    class Busy(Watched):
+        def stamped(self, files: tuple[SourceFile, ...]) -> tuple[Passport, ...]:
+            found = super().stamped(files)
+            time.sleep(0.1)
+            happened.append("stamped")
+            return found
+
+        def survey(self, files: tuple[SourceFile, ...], settings: tuple[Setting, ...]) -> tuple[Survey, ...]:
+            happened.append("surveyed")
+            return super().survey(files, settings)
+
+    profiled(Busy(True, tiny.write_tree(tmp_path / "tree")), tiny.SITE, tiny.SUITE, tiny.files(), watch=True)
+    assert happened == ["stamped", "surveyed"]
+
+
+def test_passports_that_failed_beside_others_are_asked_for_alone(tmp_path: Path) -> None:
+    class Failing(Watched):
+        asked = 0
+
+        def stamped(self, files: tuple[SourceFile, ...]) -> tuple[Passport, ...]:
+            self.asked += 1
+            return super().stamped(files) if self.asked > 1 else ()
+
+        def look(self, files: tuple[SourceFile, ...], kernels: Sequence[str], clocked: Callable[[], None]) -> Found:
+            clocked()
+            return Found(Counters(status="absent", detail="no ncu"))
+
+    bench = Failing(True, tiny.write_tree(tmp_path / "tree"))
+    found = profiled(bench, tiny.SITE, tiny.SUITE, tiny.files(), watch=True)
+    assert isinstance(found, Profile)
+    assert (bench.asked, tuple(stamp.arch for stamp in found.baseline.passports)) == (2, PASSPORTS)
