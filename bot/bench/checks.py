@@ -80,7 +80,8 @@ class Checker:
             self.work = {case: (every, products) for case, every, products in prepared.work}
             self._prepared = True
 
-    def _compute(self, laid: Laid, where: Places, calls: tuple[Call, ...]) -> CheckAnswer | Fault:
+    def _compute(self, laid: Laid, where: Places, calls: tuple[Call, ...], *, scored: bool) -> CheckAnswer | Fault:
+        """`scored`: and whatever is made of the scored cases beside."""
         subject = overlay.subject(self._site, laid.files, self._cells.sandbox.path_of(where.source))
         request = CheckRequest("check", subject, self._arch, calls)
         return run_cell(self._cells, where, request, CheckAnswer, self._limits, {"TRITON_INTERPRET": "1"})
@@ -96,7 +97,7 @@ class Checker:
     def _check(self, laid: Laid, *, baseline: bool) -> Checked:
         self._wait_for_inputs()
         where = self._places(laid, "check", self._plan.checks)
-        answer = self._compute(laid, where, self._plan.checks)
+        answer = self._compute(laid, where, self._plan.checks, scored=True)
         if isinstance(answer, Fault):
             return Checked(fault=answer)
         try:
@@ -131,7 +132,7 @@ class Checker:
             laid = self._stock()
             try:
                 where = self._places(laid, "draws", calls)
-                if not isinstance(self._compute(laid, where, calls), Fault):
+                if not isinstance(self._compute(laid, where, calls, scored=False), Fault):
                     with contextlib.suppress(Objection):
                         self._judge.ask(CompareRequest("compare", str(where.answer.host), False, draws=True), Rows)
             finally:

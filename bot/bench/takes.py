@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,6 +82,9 @@ class GpuChecker(Checker):
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
+        self._cases = tuple(case.call for case in self._plan.cases)
+        self._recorded: dict[str, tuple[GpuAnswer | Fault, Path]] = {}
+        """What was recorded of who is being checked, and where it lies."""
         self._takes: dict[str, dict[str, Take]] = {}
         self._pins: dict[str, tuple[Choice, ...]] = {}
         """What v0's autotuned kernels chose, by case."""
@@ -97,16 +99,21 @@ class GpuChecker(Checker):
         that what two cases share is the same."""
         return tuple(dict.fromkeys(choice for case in cases for choice in self._pins.get(case, ())))
 
-    def _compute(self, laid: Laid, where: Places, calls: tuple[Call, ...]) -> CheckAnswer | Fault:
-        request = self._request(laid, where, calls, ())
-        answer = run_cell(self._cells, where, request, GpuAnswer, self._limits, {})
-        return answer if isinstance(answer, Fault) else CheckAnswer(answer.calls)
+    def _compute(self, laid: Laid, where: Places, calls: tuple[Call, ...], *, scored: bool) -> CheckAnswer | Fault:
+        """`scored`: every scored case is recorded, unless that was done apart."""
+        cases = self._cases if scored and laid.name not in self._recorded else ()
+        answer = run_cell(self._cells, where, self._request(laid, where, calls, cases), GpuAnswer, self._limits, {})
+        if isinstance(answer, Fault):
+            return answer
+        if cases:
+            self._recorded[laid.name] = answer, where.answer.host
+        return CheckAnswer(answer.calls)
 
     def _request(
         self, laid: Laid, where: Places, checks: tuple[Call, ...], cases: tuple[Call, ...], *, brief: bool = False
     ) -> GpuRequest:
         subject = overlay.subject(self._site, laid.files, self._cells.sandbox.path_of(where.source))
-        wanted = [call.case for call in cases] or [case.call.case for case in self._plan.cases]
+        wanted = [call.case for call in cases or self._cases]
         return GpuRequest("gpu", subject, checks, cases, self._plan.fills, brief=brief, pins=self.pins(wanted))
 
     def _record(
@@ -120,16 +127,13 @@ class GpuChecker(Checker):
         return run_cell(self._cells, where, request, GpuAnswer, limits, {}), where.answer.host
 
     def _check(self, laid: Laid, *, baseline: bool) -> Checked:
-        """Every scored case is recorded by another worker, meanwhile. Where a kernel tunes itself it has the GPU for
-        itself: v0, of which nothing is known yet, is recorded while the judge makes its inputs."""
-        cases = tuple(case.call for case in self._plan.cases)
-        with ThreadPoolExecutor(max_workers=1) as beside:
-            recording = beside.submit(self._record, laid, cases, self._limits)
-            if baseline or self.tunes:
-                recording.result()
-            checked = super()._check(laid, baseline=baseline)
-            answer, lies = recording.result()
-        if checked.fault is not None:
+        """One worker checks and records, in shares of its own. Who may tune itself is recorded before, and has the GPU
+        for itself; so is v0, of which nothing is known yet, while the judge makes its inputs."""
+        if baseline or self.tunes:
+            self._recorded[laid.name] = self._record(laid, self._cases, self._limits)
+        checked = super()._check(laid, baseline=baseline)
+        answer, lies = self._recorded.pop(laid.name, (None, laid.folder))
+        if answer is None or checked.fault is not None:
             return checked
         if isinstance(answer, Fault):
             return Checked(checked.rows, fault=answer)
@@ -140,7 +144,7 @@ class GpuChecker(Checker):
         kept.parent.mkdir(exist_ok=True)
         shutil.move(str(lies), str(kept))
         try:
-            takes = self._taken(laid, answer, kept, [call.case for call in cases])
+            takes = self._taken(laid, answer, kept, [call.case for call in self._cases])
         except ContractError as error:
             return Checked(checked.rows, fault=Fault(kind="protocol", detail=str(error)))
         self._takes[kept.name] = takes
@@ -150,7 +154,7 @@ class GpuChecker(Checker):
 
     def brief(self, laid: Laid, cases: Collection[str], limits: Limits) -> dict[str, Take] | Fault:
         """Recordings alone, of some cases: for a race, from which no number is published. They lie in `laid`."""
-        calls = tuple(case.call for case in self._plan.cases if case.call.case in cases)
+        calls = tuple(call for call in self._cases if call.case in cases)
         answer, lies = self._record(laid, calls, limits, brief=True)
         if isinstance(answer, Fault):
             return answer

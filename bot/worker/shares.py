@@ -19,7 +19,8 @@ from bot.worker.contract.gpu import GpuAnswer, GpuRequest
 from bot.worker.nursery import leave
 
 MOST = 8
-"""Recordings are one share, checks the others. Each takes a GPU context, about half a GiB of the GPU's memory."""
+"""Recordings are one share where there are any, checks the others. Each takes a GPU context, about half a GiB of the
+GPU's memory."""
 FEWEST_CHECKS = 8
 """As many are not worth a second context."""
 Work = Callable[[GpuRequest], tuple[GpuAnswer, int]]
@@ -27,11 +28,11 @@ Work = Callable[[GpuRequest], tuple[GpuAnswer, int]]
 
 def shares_of(request: GpuRequest, processors: int) -> tuple[GpuRequest, ...]:
     """The recordings, and the checks dealt out like cards: neighbours cost about the same and go to different hands."""
-    hands = min(MOST, processors) - 1
-    if hands < 1 or not request.cases or len(request.checks) <= FEWEST_CHECKS:
+    hands = min(MOST, processors) - bool(request.cases)
+    if hands < 1 or len(request.checks) <= FEWEST_CHECKS:
         return (request,)
     dealt = tuple(dataclasses.replace(request, checks=request.checks[n::hands], cases=()) for n in range(hands))
-    return (dataclasses.replace(request, checks=()), *dealt)
+    return (dataclasses.replace(request, checks=()), *dealt) if request.cases else dealt
 
 
 def warm() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import time
@@ -41,6 +42,20 @@ def test_recordings_are_one_share_and_neighbours_are_dealt_to_different_hands() 
     assert [check.id for check in hands[0].checks] == [f"c{n}" for n in range(0, 20, MOST - 1)]
     assert sorted(check.id for hand in hands for check in hand.checks) == sorted(c.id for c in request().checks)
     assert all(hand.cases == () for hand in hands)
+
+
+def test_checks_alone_are_dealt_to_all_hands() -> None:
+    """v0 is recorded apart, and its checks are most of what is compiled."""
+    alone = dataclasses.replace(request(), cases=())
+    hands = shares_of(alone, processors=16)
+    assert len(hands) == MOST
+    assert sorted(check.id for hand in hands for check in hand.checks) == sorted(c.id for c in alone.checks)
+    assert shares_of(alone, processors=1) == (alone,)
+
+
+def test_recordings_alone_are_one_share() -> None:
+    alone = dataclasses.replace(request(), checks=())
+    assert shares_of(alone, processors=16) == (alone,)
 
 
 @pytest.mark.parametrize(("checks", "processors", "count"), [(FEWEST_CHECKS, 16, 1), (FEWEST_CHECKS + 1, 16, MOST)])
