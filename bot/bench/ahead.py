@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
-from bot.bench.checks import Checked, Laid
+from bot.bench.checks import Checked
 from bot.model.measurement import Fault
 from bot.model.variant import SourceFile, sources_digest
 from bot.worker.contract import CompileAnswer
@@ -27,31 +25,23 @@ class Ahead:
 
     def __init__(
         self,
-        lay: Callable[[Files], Laid],
-        checks: Callable[[Laid], Checked],
-        compiles: Callable[[Laid], CompileAnswer | Fault],
+        run: Callable[[Files], tuple[Checked, CompileAnswer | Fault]],
         fit: Callable[[Checked], bool],
         forget: Callable[[str], None],
     ) -> None:
-        self._lay, self._checks, self._compile, self._fit, self._forget = lay, checks, compiles, fit, forget
+        """`run`: checks and compiles."""
+        self._run, self._fit, self._forget = run, fit, forget
         self._ready: dict[str, Ready] = {}
 
     def make(self, files: Files) -> None:
         self._drop()
         if not files:
             return
-        digest, laid = sources_digest(files), self._lay(files)
-        try:
-            with ThreadPoolExecutor(max_workers=1) as beside:
-                compiling = beside.submit(self._compile, laid)
-                checked = self._checks(laid)
-                compiled = compiling.result()
-        finally:
-            shutil.rmtree(laid.folder, ignore_errors=True)
+        checked, compiled = self._run(files)
         if self._fit(checked) and not isinstance(compiled, Fault) and _is_whole(compiled):
-            self._ready[digest] = checked, compiled
+            self._ready[sources_digest(files)] = checked, compiled
         else:
-            self._forget(digest)
+            self._forget(sources_digest(files))
 
     def take(self, files: Files) -> Ready | None:
         """Once. Of other files whatever was made ready is dropped: the search went another way."""

@@ -19,6 +19,7 @@ from bot.errors import OperatorError
 from bot.worker.contract import Complaint, ContractError, parse, render
 
 ANSWER_SECONDS = 300
+"""To open a case it may wait for who rests, for who comes up, and for a rival that torch compiles."""
 MEMORY_BYTES = 8 * 2**30
 MAX_LINE = 16 * 2**20
 T = TypeVar("T")

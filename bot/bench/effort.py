@@ -1,4 +1,4 @@
-"""How much a bench with a GPU reads, and what ends a reading."""
+"""How much a bench with a GPU reads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bot.analysis import racing
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is read. Processes, not blocks, are what a published number rests on."""
+    """Processes, not blocks, are what a published number rests on."""
 
     search: int = racing.LOOKS[0]
     processes: int = 6
@@ -17,11 +17,3 @@ class Effort:
     control: int = 12
     losers: bool = False
     """Also who lost the race is read in fresh processes: whoever asks how good the clock is wants to know."""
-
-
-class Wrong(Exception):
-    """A timed slot of the variant held something else than the right result."""
-
-    def __init__(self, case: str, why: str) -> None:
-        super().__init__(why)
-        self.case = case

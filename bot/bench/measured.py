@@ -16,7 +16,7 @@ from bot.bench.ahead import Ahead
 from bot.bench.bailiff import Objection
 from bot.bench.cell import Cells
 from bot.bench.checks import Checked, Checker, Laid
-from bot.bench.effort import Effort, Wrong
+from bot.bench.effort import Effort
 from bot.bench.gpu import Gpu
 from bot.bench.lanes import lanes_for
 from bot.bench.launcher import Limits
@@ -46,6 +46,14 @@ from bot.model.variant import SourceFile, sources_digest
 from bot.worker.contract import CompileAnswer, timing
 
 
+class Wrong(Exception):
+    """A timed slot of the variant held something else than the right result."""
+
+    def __init__(self, case: str, why: str) -> None:
+        super().__init__(why)
+        self.case = case
+
+
 class MeasuredBench(StaticBench):
     def __init__(
         self,
@@ -67,9 +75,7 @@ class MeasuredBench(StaticBench):
         """One variant at a time has the clock."""
         super().__init__(tree, site, suite, cells.gpu.arch, cells, deadlines, seed)
         self._finalists = Finalists(self._judge)
-        self._ahead = Ahead(
-            self._lay, self._checks, partial(self._compile, passports=True), self._fit, self._takes.forget
-        )
+        self._ahead = Ahead(partial(self._run, checked=None, passports=True), self._fit, self._takes.forget)
         self._bytes = {case.call.case: case.call.nbytes for case in self._plan.cases}
         self.gpu_ms = 0.0
         """GPU time spent on timing so far."""

@@ -26,7 +26,7 @@ class Unplayable(Exception):
 
 
 class Replayer:
-    """One fresh process, used for one case once."""
+    """One process. It plays a case at a time, and no more once it was retired."""
 
     def __init__(self, log: Path) -> None:
         self._log = log

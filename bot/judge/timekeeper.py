@@ -107,15 +107,16 @@ class Timekeeper:
         if rivals and (variants or not (fresh or self._has_rivals)):
             raise Unplayable("a rival is played beside v0 alone, in a process of its own")
         fresh, self._has_rivals = fresh or (self._has_rivals and not rivals), bool(rivals)
-        if fresh or self._playing is None:
+        if fresh:
             self._retire()
+        if self._playing is not None:
+            self._playing.end_case()
+        else:
             self._begin(1)
-            self._settle()
+        self._settle()
+        if self._playing is None:
             self._begin(1)  # who came up with others may have found no memory; nobody else is on the way now
             self._playing = self._waiting.pop(0)
-        else:
-            self._playing.end_case()
-        self._settle()
         tape = sound(parse(Tape, read_bytes(Path(baseline) / TAPE, MAX_TAPE)))
         layout = layout_of(call, tape, lanes)
         self._on = self._case(call, layout)

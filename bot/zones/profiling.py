@@ -157,8 +157,8 @@ def profiled(
     `watch`: whether rivals are played and profilers asked, where there is a GPU. `count`: counts the bytes beside,
     where this bench cannot; it is called when nothing is timed any more. `baseline_read` hears of the
     untouched kernel as soon as it was measured, and may end it there."""
-    waits = watch and isinstance(bench, Looks)
-    baseline = bench.measure(sources, passports=not waits)
+    apart = watch and isinstance(bench, Looks)
+    baseline = bench.measure(sources, passports=not apart)
     if baseline.fault is not None:
         return baseline.fault
     baseline_read(baseline)
@@ -172,7 +172,7 @@ def profiled(
     with ThreadPoolExecutor(max_workers=3) as threads:
         try:
             # Other chips' compilers take a minute for some kernels. They may run beside a clock, if there is room.
-            stamps = partial(bench.stamped, sources) if waits else tuple
+            stamps = partial(bench.stamped, sources) if apart else tuple
             stamping = threads.submit(stamps) if leaves_room() else threads.submit(after, stamps)
             counting = threads.submit(after, count) if count is not None else None
             settings = launch_settings(launches)
@@ -189,9 +189,9 @@ def profiled(
         surveys = surveying.result() if surveying is not None else ()
         bytes_of = counting.result() if counting is not None else count_of(bench, baseline)
         stamped = stamping.result()
-    if waits and not stamped:  # beside others it failed altogether: alone it may not
+    if apart and not stamped:  # beside others it failed altogether: alone it may not
         stamped = bench.stamped(sources)
-    baseline = baseline.model_copy(update={"passports": stamped}) if waits else baseline
+    baseline = baseline.model_copy(update={"passports": stamped}) if apart else baseline
     baseline = _recounted(baseline, bytes_of) if bytes_of is not None else baseline
     counters, timelines = (looked.counters, looked.timelines) if looked else (None, ())
     moved = bytes_of.moved if bytes_of is not None else ()

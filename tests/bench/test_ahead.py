@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from bot.bench.ahead import Ahead, Files
 from bot.bench.checks import Checked, Laid
+from bot.bench.measure import StaticBench
 from bot.model.measurement import Fault
 from bot.model.variant import SourceFile, sources_digest
 from bot.worker.contract import Caught, CaughtCase, CompileAnswer, Refusal, Stamp
@@ -29,9 +31,14 @@ class Shop:
         self.fits = True
         self.forgotten: list[str] = []
         self._folder = folder
-        self.ahead = Ahead(
-            self._lay, lambda _: self.checked, lambda _: self.fault or self.compiled, lambda _: self.fits, self._forget
-        )
+        run = partial(StaticBench._run, self, checked=None, passports=True)  # type: ignore[arg-type]
+        self.ahead = Ahead(run, lambda _: self.fits, self._forget)
+
+    def _checks(self, laid: Laid) -> Checked:
+        return self.checked
+
+    def _compile(self, laid: Laid, *, passports: bool) -> CompileAnswer | Fault:
+        return self.fault or self.compiled
 
     def _lay(self, laid: Files) -> Laid:
         place = self._folder / sources_digest(laid)[:8]

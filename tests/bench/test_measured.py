@@ -12,8 +12,8 @@ import pytest
 from bot.bench import compile_pool
 from bot.bench.bailiff import Objection
 from bot.bench.checks import Checked
-from bot.bench.effort import Effort, Wrong
-from bot.bench.measured import MeasuredBench
+from bot.bench.effort import Effort
+from bot.bench.measured import MeasuredBench, Wrong
 from bot.bench.readings import timing_of, with_clock
 from bot.bench.rivals import BLOCKS
 from bot.bench.takes import Take
