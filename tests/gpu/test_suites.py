@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from bot.bench.measure import Deadlines
 from bot.bench.suite_run import Court
 from bot.cli.judge_suite import open_court
-from tests.suites.accidents import OP, accidents, lost
+from tests.gpu.accidents import AT_ONCE, all_of_them, court_with_a_gpu
+from tests.suites.accidents import complaints, heard
 from tests.suites.rooms import CHEATS, EVERYTHING, HONEST, OPS, ROOT, TARGET, complaint, exhibits
 
 
 @contextmanager
-def opened(op: str, scratch: Path, deadlines: Deadlines | None = None) -> Iterator[Court]:
-    court, bench = open_court(ROOT, TARGET, op, sys.executable, scratch, "gpu", deadlines=deadlines)
+def opened(op: str, scratch: Path) -> Iterator[Court]:
+    court, bench = open_court(ROOT, TARGET, op, sys.executable, scratch, "gpu")
     try:
         yield court
     finally:
@@ -36,5 +36,7 @@ def test_files_get_what_they_deserve(folder: Path, op: str, tmp_path: Path) -> N
 
 
 def test_no_campaign_is_lost_by_an_accident(tmp_path: Path) -> None:
-    with opened(OP, tmp_path, Deadlines(gpu_s=60.0)) as court:
-        assert lost(court, [accident for accident in accidents() if not accident.hangs]) == []
+    with court_with_a_gpu(tmp_path) as court:
+        found = list(heard(court, all_of_them(), AT_ONCE))
+    assert complaints(found) == []
+    assert len(found) > 100
