@@ -49,6 +49,8 @@ class Ran:
     left: str = ""
     gpu_ms: float = 0.0
     """Its share of what was played, all that prepares a slot included."""
+    peak_bytes: dict[str, int] = field(default_factory=dict)
+    """What each case has allocated at most, where it was recorded."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,9 @@ def _recorded(course: Course, entry: Entry, laid: Laid, until: float) -> _Runnin
     if isinstance(takes, Fault):
         return _Running(Ran(left=f"{takes.kind}: {takes.detail}"), {}, entry.cases)
     missing = next((takes[case].why_not for case in entry.cases if takes[case].folder is None), None)
-    return _Running(Ran(left="" if missing is None else f"cannot be replayed: {missing}"), takes, entry.cases)
+    peaks = {case: takes[case].peak_bytes for case in entry.cases}
+    ran = Ran(left="" if missing is None else f"cannot be replayed: {missing}", peak_bytes=peaks)
+    return _Running(ran, takes, entry.cases)
 
 
 class _Track:

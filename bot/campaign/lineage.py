@@ -49,10 +49,20 @@ def pending_tries(campaign: Campaign) -> tuple[tuple[CommitSha, Actor], ...]:
     return tuple(entry for entry in campaign.tries if entry[0] not in tried)
 
 
+def _has_a_clock(campaign: Campaign) -> bool:
+    return campaign.profile is not None and campaign.profile.baseline.runner.evidence is Evidence.MEASURED
+
+
+def has_opening_ahead(campaign: Campaign) -> bool:
+    """Whether ideas race before the first of them has a round: on a GPU's clock, once."""
+    return _has_a_clock(campaign) and campaign.opening is None and not pending_tries(campaign)
+
+
 def has_race_ahead(campaign: Campaign) -> bool:
-    """Whether launch numbers are raced once no idea is left or the search stands still: on a GPU's clock, once for each
-    incumbent whose work is another than its parent's. What a person brought is tried first."""
-    if campaign.profile is None or campaign.profile.baseline.runner.evidence is not Evidence.MEASURED:
+    """Whether launch numbers are raced once no idea is left or the search stands still, and the ideas that promised
+    nothing before with them: on a GPU's clock, once for each incumbent whose work is another than its parent's. What a
+    person brought is tried first."""
+    if not _has_a_clock(campaign):
         return False
     played = campaign.round_of(campaign.incumbent)
     chosen = played is not None and played.variant.hypothesis.technique.startswith(NUMBERS_TECHNIQUE)

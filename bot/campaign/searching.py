@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bot.campaign.effects import PushLineage
-from bot.campaign.lineage import has_race_ahead, next_number
+from bot.campaign.lineage import has_opening_ahead, has_race_ahead, next_number
 from bot.campaign.stopping import STAGNANT_PAIR, budget_spent, is_stagnant
 from bot.campaign.unfit import change, need, of_open_order
 from bot.model.campaign import Campaign, LeftMachine, Phase, Round
@@ -33,7 +33,8 @@ def _with(campaign: Campaign, number: VariantNumber, **fields: Any) -> Campaign:
 def raced(campaign: Campaign, fact: NumbersRaced) -> Campaign:
     of_open_order(campaign, fact, Phase.OPTIMIZE)
     need(fact.race.of == campaign.incumbent, f"v{fact.race.of} is not the incumbent")
-    need(has_race_ahead(campaign), f"no race of v{fact.race.of} was asked for")
+    ahead = has_opening_ahead if fact.race.opening else has_race_ahead
+    need(ahead(campaign), f"no race of v{fact.race.of} was asked for")
     _all_judged(campaign)
     return change(campaign, races=(*campaign.races, fact.race), raced_after=len(campaign.rounds), stagnant=0)
 

@@ -230,7 +230,7 @@ class Campaign(Word):
     """GPU seconds of measurements that others took the place of."""
     rounds: tuple[Round, ...] = ()
     races: tuple[Race, ...] = ()
-    """Of launch numbers, at most one of each incumbent."""
+    """At most one opening, and one of each incumbent."""
     lineage: tuple[VariantNumber, ...] = (0,)
     """Accepted variants from v0 to the incumbent."""
     raced_after: int = 0
@@ -301,7 +301,12 @@ class Campaign(Word):
         return "fork" if self.pull.from_fork else "policy" if self.policy.push_to == "patch" else ""
 
     def race_of(self, number: VariantNumber) -> Race | None:
-        return next((race for race in self.races if race.of == number), None)
+        """Of its launch numbers, and of what ideas were left."""
+        return next((race for race in self.races if race.of == number and not race.opening), None)
+
+    @property
+    def opening(self) -> Race | None:
+        return next((race for race in self.races if race.opening), None)
 
     def ref_of(self, key: str) -> str | None:
         """What a finished effect made, or None when it is not finished."""

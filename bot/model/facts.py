@@ -81,7 +81,8 @@ class Profiled(Word):
 
 
 class NumbersRaced(Word):
-    """Other launch numbers were tried at the incumbent, side by side, before the next idea was asked for."""
+    """Other launch numbers were tried at the incumbent, side by side, or ideas, before the next was asked for. The
+    first journals knew races of launch numbers alone, hence its kind."""
 
     kind: Literal["numbers_raced"] = "numbers_raced"
     order: OrderId

@@ -1,4 +1,5 @@
-"""A race of launch numbers: one source with other numbers at its launches, each timed for a dozen blocks beside v0.
+"""A race: versions of one source, with other numbers at their launches or rewritten, each timed for a dozen blocks
+beside v0.
 
 It says what is worth a round and nothing else: what comes out of it is judged like any other variant.
 """
@@ -17,6 +18,7 @@ MOST_RACERS = 24
 """Beside the incumbent. One costs a compilation on each side of a pass, and a dozen blocks of each case."""
 
 Speedup = Annotated[float, Field(gt=0)]
+Technique = Annotated[str, Field(max_length=120, pattern=r"^([a-z][a-z0-9_]*(:[A-Za-z_][A-Za-z0-9_]*)?)?$")]
 
 
 class Numbers(Word):
@@ -38,23 +40,36 @@ class Lap(Word):
     low: Speedup
     high: Speedup
     blocks: int = Field(ge=1)
+    peak_bytes: int = Field(default=0, ge=0)
+    """What is allocated at most. 0 where nobody counted."""
 
 
 class Racer(Word):
-    """One that raced. Without numbers it is the source as it stands, which the others are held against."""
+    """One that raced. With neither numbers nor an idea it is the source as it stands, which the others are held
+    against."""
 
     numbers: tuple[Numbers, ...] = ()
     """Of several kernels where no case launches two of them."""
+    idea: Technique = ""
+    """The technique of a rewrite."""
+    title: str = Field(default="", max_length=200)
+    """What people call that idea."""
     laps: tuple[Lap, ...] = ()
     left: str = ""
     """Why it left before its last lap."""
     gpu_ms: float = Field(default=0.0, ge=0)
     """What it cost: its share of the blocks, with all that prepares a slot. 0 where nobody kept count."""
 
+    @property
+    def is_itself(self) -> bool:
+        return not self.numbers and not self.idea
+
 
 class Race(Word):
     of: VariantNumber
-    """The incumbent whose launch numbers were raced."""
+    """The incumbent whose versions raced."""
+    opening: bool = False
+    """Of ideas alone, before the first of them has a round."""
     racers: tuple[Racer, ...] = ()
     seconds: float = Field(default=0.0, ge=0)
     gpu_ms: float = Field(default=0.0, ge=0)
@@ -63,11 +78,11 @@ class Race(Word):
 
     @property
     def itself(self) -> Racer | None:
-        return next((racer for racer in self.racers if not racer.numbers), None)
+        return next((racer for racer in self.racers if racer.is_itself), None)
 
     @property
     def others(self) -> tuple[Racer, ...]:
-        return tuple(racer for racer in self.racers if racer.numbers)
+        return tuple(racer for racer in self.racers if not racer.is_itself)
 
     def gain(self, racer: Racer) -> float | None:
         """Over the incumbent, geometric mean of the cases both ran; None where there is none."""

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bot.campaign.lineage import has_race_ahead, score_of, sources_of
+from bot.campaign.lineage import has_opening_ahead, has_race_ahead, score_of, sources_of
 from bot.campaign.stopping import budget
 from bot.model.campaign import Campaign, Round
 from bot.model.commands import Goal, Scope
@@ -45,7 +45,7 @@ class Brief:
     diagnosis: Diagnosis
     rounds: tuple[Round, ...]
     race: Race | None
-    """Of the incumbent's launch numbers, where a GPU ran one and somebody was in it."""
+    """Of the incumbent's launch numbers and of the ideas that were left, where a GPU ran one and somebody was in it."""
     goal: Goal
     scope: Scope
     budget: int
@@ -53,6 +53,9 @@ class Brief:
     tries: tuple[Tried, ...] = ()
     has_race_ahead: bool = False
     """Whether the incumbent's launch numbers will be raced once nobody has another idea."""
+    opening: Race | None = None
+    """Of ideas, before the first had a round."""
+    has_opening_ahead: bool = False
 
     @property
     def judged(self) -> frozenset[Digest]:
@@ -115,7 +118,7 @@ def brief_of(campaign: Campaign, *, tried: Sequence[Tried] = ()) -> Brief:
     assert profile is not None and command is not None
     played, best = campaign.round_of(campaign.incumbent), score_of(campaign, campaign.incumbent)
     measured = played.measurement if played is not None else None
-    race = campaign.race_of(campaign.incumbent)
+    race, opening = campaign.race_of(campaign.incumbent), campaign.opening
     return Brief(
         site=profile.site,
         suite=profile.suite,
@@ -134,4 +137,6 @@ def brief_of(campaign: Campaign, *, tried: Sequence[Tried] = ()) -> Brief:
         budget=max(0, budget(campaign) - len(campaign.rounds)),
         tries=tuple(tried),
         has_race_ahead=has_race_ahead(campaign),
+        opening=opening if opening is not None and opening.racers else None,
+        has_opening_ahead=has_opening_ahead(campaign),
     )

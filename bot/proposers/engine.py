@@ -1,6 +1,7 @@
 """The proposer that needs no model: launch numbers and named rewrites, the most promising first. The model of time
-ranks launch numbers in no time, so they come first; on a GPU a race of them takes as long as a round and is over with
-every rewrite that is accepted, so it comes when nothing else is left, and with it the warps of what was rewritten.
+ranks launch numbers in no time, so they come first. On a GPU a race says what is worth a round: all rewrites that apply
+race before the first has one, and those that promise nothing race once more with the launch numbers and the warps of
+what was rewritten, when nothing else is left.
 
 One idea a round. Every idea is built on the incumbent, so accepted ideas add up by themselves; one that was accepted
 and can be carried further is tried a second time.
@@ -9,14 +10,15 @@ and can be carried further is tried a second time.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from bot.campaign.lineage import NUMBERS_TECHNIQUE
 from bot.engine import rewriting, settings_table
 from bot.engine.transforms import ACROSS_FILES, PER_KERNEL, TRANSFORMS, more_programs
 from bot.engine.transforms.rewrite import FilesRewrite, Rewrite, of_one_file
+from bot.model.ids import Digest
 from bot.model.variant import Hypothesis, Proposal, sources_digest
-from bot.proposers import along, raced, room, rules, warps
+from bot.proposers import along, promise, raced, room, rules, warps
 from bot.proposers.brief import Brief
 from bot.proposers.forecast import UNSEEN, Change, Forecast, as_it_was, forecast, in_tiles, twice_the_programs, walked
 from bot.proposers.rules import Tables
@@ -54,7 +56,10 @@ ON_A_GPU = ("base_two", "pipeline_steps", "sum_behind_loop", "sum_together", "su
 """Rewrites that take away instructions, meetings of warps or launches of torch, or hide what is waited for. What
 anybody waits for the model cannot tell, and launches of torch it does not know."""
 FIRST = ("reduce_loss", "add_in_float32")
-"""Tried before all others where variants are measured: they are of a kernel that stores less, or waits for no other."""
+"""Tried before all others where variants are measured, and before any race: they are of a kernel that stores less, or
+waits for no other, and what else gives anything shows once that is so."""
+MOST_OPENERS = 12
+"""Each takes a second or two of one processor to be recorded, and a dozen blocks of every case."""
 SHOWN = {
     "partial_sums": 2.77,
     "divide_by_constants": 1.74,
@@ -121,16 +126,19 @@ def _rewrite(brief: Brief, name: str) -> tuple[float, Proposal] | None:
     return None
 
 
-def _alone(brief: Brief, name: str) -> Iterator[tuple[float, Proposal]]:
-    """After a rejection each kernel on its own, so that the forward's gain is not lost with the backward's."""
+def _alone(brief: Brief, name: str, *, races: bool) -> Iterator[tuple[float, Proposal]]:
+    """Each kernel on its own, so that the forward's gain is not lost with the backward's: where it `races`, where it
+    has raced, and after all of them together were rejected."""
     earlier = brief.rounds_with(name)
-    if name not in PER_KERNEL or not earlier or earlier[0].is_accepted:
+    if name not in PER_KERNEL or (earlier and earlier[0].is_accepted):
         return
     for file in brief.sources:
         whole = rewriting.of_file(name, file.text)
         for kernel in whole.kernels if whole is not None and len(whole.kernels) > 1 else ():
             technique = f"{name}:{kernel}"
-            rewrite = rewriting.of_file(name, file.text, kernel) if not brief.rounds_with(technique) else None
+            if brief.rounds_with(technique) or not (races or earlier or promise.of(brief, technique) is not None):
+                continue
+            rewrite = rewriting.of_file(name, file.text, kernel)
             if rewrite is None:
                 continue
             found = _hypothesis(brief, name, technique, of_one_file(file.path, rewrite), FORECASTS[name])
@@ -172,19 +180,43 @@ def _by_gain(made: Iterable[tuple[float, Proposal] | None]) -> list[Proposal]:
     return [proposal for _, proposal in sorted(hopeful, key=lambda pair: -pair[0])]
 
 
-def _works(brief: Brief) -> Iterator[tuple[float, Proposal] | None]:
+Found = Iterable[tuple[float, Proposal] | None]
+
+
+def _works(brief: Brief, *, races: bool = False) -> Found:
     """Rewrites of how a kernel works, in the order of the diagnosis."""
     every = (*ACROSS_FILES, *TRANSFORMS)
     order = tuple(dict.fromkeys((*(name for name in brief.diagnosis.strategies if name in every), *every)))
     yield from (_rewrite(brief, name) for name in order if name not in LAST)
-    yield from (found for name in order if name not in LAST for found in _alone(brief, name))
+    yield from (found for name in order if name not in LAST for found in _alone(brief, name, races=races))
 
 
-def _finish(brief: Brief) -> Iterator[tuple[float, Proposal] | None]:
-    """Warps of what was rewritten, then finishing touches."""
-    yield from ((1.0, proposal) for proposal in warps.ideas(brief, NAME))
+def _finish(brief: Brief, *, races: bool = False, but: Collection[str] = ()) -> Found:
+    """Warps of what was rewritten, but of these kernels, then finishing touches."""
+    yield from ((1.0, proposal) for proposal in warps.ideas(brief, NAME, but))
     yield from (_rewrite(brief, name) for name in LAST)
-    yield from (found for name in LAST for found in _alone(brief, name))
+    yield from (found for name in LAST for found in _alone(brief, name, races=races))
+
+
+def _is_settled(brief: Brief, technique: str) -> bool:
+    """One of its kernels has it already, so that what all of them together promised is no word on the others."""
+    return technique in PER_KERNEL and any(
+        played.is_accepted and played.variant.hypothesis.technique.startswith(f"{technique}:")
+        for played in brief.rounds
+    )
+
+
+def _promising(brief: Brief, found: Found) -> Found:
+    """Who raced is worth what the race promised, and a round only where that may be accepted. The others as they
+    were."""
+    for one in found:
+        if one is None:
+            continue
+        promised = promise.of(brief, one[1].hypothesis.technique)
+        if promised is None:
+            yield one
+        elif promised >= promise.WORTH_A_ROUND and not _is_settled(brief, one[1].hypothesis.technique):
+            yield promised, one[1]
 
 
 def _in_order(brief: Brief, tables: Tables) -> Iterator[Proposal | None]:
@@ -195,10 +227,49 @@ def _in_order(brief: Brief, tables: Tables) -> Iterator[Proposal | None]:
         return
     for name in FIRST:
         yield from _by_gain((_rewrite(brief, name),))
-    yield from _by_gain(_works(brief))
+    yield from _by_gain(_promising(brief, _works(brief)))
     if not brief.has_race_ahead:
         yield from raced.ideas(brief, NAME) if brief.race is not None else _sweeps(brief, tables)
-        yield from _by_gain(_finish(brief))
+        yield from _by_gain(_promising(brief, _finish(brief)))
+
+
+def _new(brief: Brief, found: Found) -> tuple[Proposal, ...]:
+    """Each source once, and none that was judged: as they would have a round, the likeliest first."""
+    known: set[Digest] = set(brief.judged)
+    new = []
+    for _, proposal in sorted((one for one in found if one is not None), key=lambda pair: -pair[0]):
+        idea = along.whole(brief, proposal)
+        digest = sources_digest(idea.files)
+        if digest not in known:
+            known.add(digest)
+            new.append(idea)
+    return tuple(new)
+
+
+def is_ours(technique: str) -> bool:
+    """Whether an idea of ours goes by this name. What stands behind its colon is a kernel's name."""
+    name = technique.partition(":")[0]
+    return name in ACROSS_FILES or name in TRANSFORMS or name in {way.technique for way in warps.WAYS}
+
+
+def openers(brief: Brief) -> tuple[Proposal, ...]:
+    """Ideas that may race before the first of them has a round. None where one that comes before all others is still
+    ahead."""
+    try:
+        if not brief.has_opening_ahead or _new(brief, (_rewrite(brief, name) for name in FIRST)):
+            return ()
+        return _new(brief, _works(brief, races=True))[:MOST_OPENERS]
+    except SyntaxError:
+        return ()
+
+
+def leftovers(brief: Brief, raced_by_numbers: Collection[str]) -> tuple[Proposal, ...]:
+    """Who races beside launch numbers: what promised nothing before, and what comes last anyway."""
+    try:
+        every = (*_works(brief, races=True), *_finish(brief, races=True, but=raced_by_numbers))
+        return _new(brief, every)[:MOST_OPENERS]
+    except SyntaxError:
+        return ()
 
 
 def propose(brief: Brief) -> Proposal | None:

@@ -6,7 +6,7 @@ others. Nothing that the model counts says which, so only a GPU is asked; and ea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from bot.engine import launch_numbers
@@ -72,12 +72,12 @@ def _proposal(brief: Brief, way: Way, kernel: str, warps: set[int], by: str) -> 
     return Proposal(files=brief.with_text(file.path, text), hypothesis=hypothesis, proposer=by)
 
 
-def ideas(brief: Brief, by: str) -> Iterator[Proposal]:
+def ideas(brief: Brief, by: str, but: Collection[str] = ()) -> Iterator[Proposal]:
     if not brief.is_measured or not brief.incumbent:
         return
     raced = {numbers.kernel for racer in brief.race.others for numbers in racer.numbers} if brief.race else set()
     for kernel, warps in _warps_of(brief).items():
-        if kernel in raced:  # and was asked already, with all the others
+        if kernel in raced or kernel in but:  # and was asked already, or is, with all the others
             continue
         for way in WAYS:
             found = _proposal(brief, way, kernel, warps, by) if _may_go(brief, way, kernel, warps) else None

@@ -1,4 +1,4 @@
-"""A race of launch numbers in words: who ran, who was ahead, who left."""
+"""A race of ideas or launch numbers in words: who ran, who was ahead, who left."""
 
 from __future__ import annotations
 
@@ -17,17 +17,29 @@ def _said(one: Numbers) -> str:
 
 
 def named(racer: Racer) -> str:
-    return "; ".join(_said(one) for one in racer.numbers)
+    return racer.title or racer.idea or "; ".join(_said(one) for one in racer.numbers)
+
+
+def what(race: Race) -> str:
+    """What such a race is of, whoever came."""
+    return "ideas" if race.opening else "launch numbers"
+
+
+def _starters(race: Race) -> str:
+    ideas = sum(bool(racer.idea) for racer in race.others)
+    sets = len(race.others) - ideas
+    said = [numbers.many(ideas, "idea")] if ideas else []
+    said += [f"{numbers.many(sets, 'set')} of launch numbers"] if sets else []
+    return " and ".join(said)
 
 
 def sentence(race: Race) -> str:
     """Without its full stop, fit for a terminal as it is."""
     if not race.racers:
-        return f"no launch numbers raced beside {variant_name(race.of)}: {race.note}"
+        return f"no {what(race)} raced beside {variant_name(race.of)}: {race.note}"
     left = sum(bool(racer.left) for racer in race.others)
-    many = numbers.many(len(race.others), "set")
     took = f"{numbers.seconds(race.seconds)}, {numbers.seconds(race.gpu_ms / 1000)} of GPU time"
-    head = f"{many} of launch numbers raced beside {variant_name(race.of)} in {took}{f', {left} left' if left else ''}"
+    head = f"{_starters(race)} raced beside {variant_name(race.of)} in {took}{f', {left} left' if left else ''}"
     first = race.first
     gain = race.gain(first) if first is not None else None
     if first is None or gain is None:
@@ -43,5 +55,7 @@ def table(race: Race) -> Trusted:
         gain = race.gain(racer)
         speed = f"{gain:.3f}x" if gain is not None else "—"
         cost = f", {racer.gpu_ms:.0f} ms of the GPU" if racer.gpu_ms else ""
-        rows.append([code(named(racer)), speed, text(racer.left, 120) if racer.left else f"came home{cost}"])
-    return grid(["Launch numbers", f"Over {variant_name(race.of)}, measured", "How it went"], rows)
+        name = text(named(racer), 120) if racer.idea else code(named(racer))
+        rows.append([name, speed, text(racer.left, 120) if racer.left else f"came home{cost}"])
+    head = "Launch numbers" if not any(racer.idea for racer in race.others) else "Idea or launch numbers"
+    return grid(["Idea" if race.opening else head, f"Over {variant_name(race.of)}, measured", "How it went"], rows)

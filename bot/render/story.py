@@ -84,9 +84,9 @@ def _round(campaign: Campaign, played: Round) -> str:
 
 
 def _race(campaign: Campaign, of: VariantNumber) -> list[str]:
-    """What came of other launch numbers at a variant, where they were raced."""
-    race = campaign.race_of(of)
-    return [sentence(f"**A race**: {text(races.sentence(race), REASON_LIMIT)}")] if race is not None else []
+    """What came of ideas or of other launch numbers at a variant, where they were raced."""
+    held = (race for race in campaign.races if race.of == of)
+    return [sentence(f"**A race**: {text(races.sentence(race), REASON_LIMIT)}") for race in held]
 
 
 def _moved(campaign: Campaign, after: VariantNumber) -> list[str]:

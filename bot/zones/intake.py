@@ -38,6 +38,7 @@ from bot.model.race import MOST_RACERS, Race
 from bot.model.reasons import ReasonCode
 from bot.model.rivals import OF_WINNER, Rival
 from bot.model.variant import SourceFile, Variant, sources_digest
+from bot.proposers.engine import is_ours
 from bot.targets.contract import CONFIG, TRUSTED, read_config
 from bot.targets.judges import judging
 from bot.targets.liger import open_target
@@ -208,7 +209,8 @@ def _check_machine(baseline: Measurement, campaign: Campaign) -> None:
 
 
 def _check_race(race: Race, campaign: Campaign) -> None:
-    """A race decides nothing, but people read of it: it may speak of this kernel's launches and scored cases alone."""
+    """A race decides nothing, but people read of it: it may speak of this kernel's launches, of our own ideas and of
+    scored cases alone."""
     assert campaign.profile is not None
     played = campaign.round_of(race.of)
     facts = played.measurement if played is not None and played.measurement is not None else campaign.profile.baseline
@@ -220,6 +222,8 @@ def _check_race(race: Race, campaign: Campaign) -> None:
         strange = {numbers.kernel for numbers in racer.numbers} - kernels | {lap.case for lap in racer.laps} - cases
         if strange:
             raise CorruptRecord(f"the race tells of {sorted(strange)[0][:80]!r}, which was not measured here")
+        if racer.idea and not is_ours(racer.idea):
+            raise CorruptRecord(f"the race tells of {racer.idea[:80]!r}, which is no idea of the engine's")
 
 
 def _check_rivals(rivals: tuple[Rival, ...], campaign: Campaign) -> None:

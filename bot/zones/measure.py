@@ -21,7 +21,7 @@ from bot.campaign.effects import (
     ProfileKernel,
     RaceNumbers,
 )
-from bot.campaign.lineage import has_race_ahead, pending_tries, sources_of
+from bot.campaign.lineage import has_opening_ahead, has_race_ahead, pending_tries, sources_of
 from bot.campaign.machine import advance, fold, owed_in
 from bot.errors import OperatorError, UserError
 from bot.git.repo import Repo
@@ -48,6 +48,7 @@ from bot.model.facts import (
 from bot.model.ids import OrderId
 from bot.model.measurement import Fault, Measurement, Suite
 from bot.model.policy import RepoPolicy
+from bot.model.race import Race
 from bot.model.reasons import ReasonCode
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, Variant
@@ -62,7 +63,7 @@ from bot.zones.finalists import asked_last
 from bot.zones.intake import SEGMENT
 from bot.zones.judging import unrun, verdict_of
 from bot.zones.profiling import counted, profiled
-from bot.zones.racing import raced
+from bot.zones.racing import before_a_round, raced
 from bot.zones.report import ZoneReport, about
 from bot.zones.rivals import of_winner
 from bot.zones.workshop import Preflight, Workshop
@@ -187,10 +188,18 @@ class Shift:
 
     def race(self, effect: RaceNumbers) -> Fact:
         assert self.campaign.profile is not None
-        found = raced(self.bench(self.campaign.profile), brief_of(self.campaign), effect.incumbent)
-        return NumbersRaced(order=effect.order, race=found)
+        return NumbersRaced(order=effect.order, race=raced(self.bench(self.campaign.profile), brief_of(self.campaign)))
+
+    def _before(self) -> Race | None:
+        """What races before the next round, where ideas have not raced yet."""
+        if not has_opening_ahead(self.campaign):
+            return None
+        assert self.campaign.profile is not None
+        return before_a_round(self.bench(self.campaign.profile), brief_of(self.campaign))
 
     def open_round(self, effect: OpenRound) -> Fact:
+        if (race := self._before()) is not None:
+            return NumbersRaced(order=effect.order, race=race)
         proposal = next_proposal(brief_of(self.campaign, tried=self._tried()))
         if proposal is None and has_race_ahead(self.campaign):
             return self.race(RaceNumbers(order=effect.order, incumbent=self.campaign.incumbent))
@@ -230,13 +239,14 @@ class Shift:
         return VariantMeasured(order=effect.order, number=effect.number, measurement=measurement)
 
     def _following(self, effect: MeasureVariant, measurement: Measurement, verdict: Verdict) -> tuple[SourceFile, ...]:
-        """The files of the round that opens next if this verdict stands. What people brought is not foreseen."""
+        """The files of the round that opens next if this verdict stands. What people brought is not foreseen, nor what
+        a race will say."""
         order, number = effect.order, effect.number
         measured = VariantMeasured(order=order, number=number, measurement=measurement)
         judged = VariantJudged(order=order, number=number, verdict=verdict)
         after = fold(self.campaign, (measured, judged))
         next_ = next(iter(owed_in(after, Zone.MEASURE)), None)
-        if not isinstance(next_, OpenRound) or pending_tries(after):
+        if not isinstance(next_, OpenRound) or pending_tries(after) or has_opening_ahead(after):
             return ()
         proposal = next_proposal(brief_of(after, tried=()))
         return proposal.files if proposal is not None else ()

@@ -1,8 +1,11 @@
-"""Runs a race of launch numbers and writes down what came of it. One that cannot be run costs nobody a campaign."""
+"""Runs a race of ideas or launch numbers and writes down what came of it. One that cannot be run costs nobody a
+campaign."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from bot.analysis.distributions import student_quantile
 from bot.analysis.paired import process_mean
@@ -11,39 +14,87 @@ from bot.bench.bailiff import Objection
 from bot.bench.measure import Bench
 from bot.bench.race import Entry, Ran
 from bot.engine import race_field
-from bot.model.ids import VariantNumber
 from bot.model.measurement import Block
-from bot.model.race import Lap, Numbers, Race, Racer
+from bot.model.race import MOST_RACERS, Lap, Numbers, Race, Racer
+from bot.model.variant import Proposal, SourceFile
+from bot.proposers import engine
 from bot.proposers.brief import Brief
 
 MOST_WORDS = 300
-ALONE = "no other launch numbers can be written into this source"
+MOST_TITLE = 200
+FEWEST = 2
+"""Ideas for a race of their own."""
+ALONE = "no other launch numbers can be written into this source, and nobody has an idea"
 
 
-def _lap(case: str, blocks: tuple[Block, ...]) -> Lap:
+@dataclass(frozen=True)
+class _Runner:
+    """Who is going to race."""
+
+    files: tuple[SourceFile, ...]
+    cases: tuple[str, ...]
+    numbers: tuple[Numbers, ...] = ()
+    idea: str = ""
+    title: str = ""
+
+
+def _lap(case: str, blocks: tuple[Block, ...], peak_bytes: int) -> Lap:
     found = process_mean(blocks)
     reach = student_quantile(FUTILE, found.freedom) * found.error
     speedup, low, high = (round(math.exp(found.mean + way * reach), 6) for way in (0, -1, 1))
-    return Lap(case=case, speedup=speedup, low=low, high=high, blocks=len(blocks))
+    return Lap(case=case, speedup=speedup, low=low, high=high, blocks=len(blocks), peak_bytes=peak_bytes)
 
 
-def _racer(numbers: tuple[Numbers, ...], ran: Ran) -> Racer:
-    laps = tuple(_lap(case, blocks) for case, blocks in ran.blocks.items())
-    return Racer(numbers=numbers, laps=laps, left=ran.left[:MOST_WORDS], gpu_ms=round(ran.gpu_ms, 3))
+def _racer(runner: _Runner, ran: Ran) -> Racer:
+    laps = tuple(_lap(case, blocks, ran.peak_bytes.get(case, 0)) for case, blocks in ran.blocks.items())
+    return Racer(
+        numbers=runner.numbers,
+        idea=runner.idea,
+        title=runner.title,
+        laps=laps,
+        left=ran.left[:MOST_WORDS],
+        gpu_ms=round(ran.gpu_ms, 3),
+    )
 
 
-def raced(bench: Bench, brief: Brief, of: VariantNumber) -> Race:
-    field = race_field.field(brief.sources, brief.facts, backward_only=brief.backward_only)
-    if not field:
-        return Race(of=of, note=ALONE)
+def _with_an_idea(brief: Brief, proposals: Sequence[Proposal]) -> tuple[_Runner, ...]:
     every = tuple(case.case for case in brief.facts.cases)
-    entries = (Entry(brief.sources, every), *(Entry(racing.files, racing.cases) for racing in field))
+    return tuple(
+        _Runner(one.files, every, idea=one.hypothesis.technique, title=one.hypothesis.title[:MOST_TITLE])
+        for one in proposals
+    )
+
+
+def _held(bench: Bench, brief: Brief, runners: Sequence[_Runner], *, opening: bool) -> Race:
+    of = brief.incumbent
+    itself = _Runner(brief.sources, tuple(case.case for case in brief.facts.cases))
+    starters = (itself, *runners)
     try:
-        result = bench.race(entries)
+        result = bench.race(tuple(Entry(runner.files, runner.cases) for runner in starters))
     except Objection as error:
-        return Race(of=of, note=str(error)[:MOST_WORDS])
-    if len(result.ran) != len(entries):
-        return Race(of=of, note="this machine has no clock to race by")
-    names = ((), *(racing.numbers for racing in field))
-    racers = tuple(_racer(numbers, ran) for numbers, ran in zip(names, result.ran, strict=True))
-    return Race(of=of, racers=racers, seconds=result.seconds, gpu_ms=result.gpu_ms)
+        return Race(of=of, opening=opening, note=str(error)[:MOST_WORDS])
+    if len(result.ran) != len(starters):
+        return Race(of=of, opening=opening, note="this machine has no clock to race by")
+    racers = tuple(_racer(runner, ran) for runner, ran in zip(starters, result.ran, strict=True))
+    return Race(of=of, opening=opening, racers=racers, seconds=result.seconds, gpu_ms=result.gpu_ms)
+
+
+def raced(bench: Bench, brief: Brief) -> Race:
+    """The race of launch numbers once nobody has another idea, with all that was left beside them."""
+    field = race_field.field(brief.sources, brief.facts, backward_only=brief.backward_only)
+    kernels = {numbers.kernel for racing in field for numbers in racing.numbers}
+    ideas = _with_an_idea(brief, engine.leftovers(brief, kernels))
+    with_numbers = tuple(_Runner(racing.files, racing.cases, numbers=racing.numbers) for racing in field)
+    runners = (*ideas, *with_numbers)[:MOST_RACERS]
+    if not runners:
+        return Race(of=brief.incumbent, note=ALONE)
+    return _held(bench, brief, runners, opening=False)
+
+
+def before_a_round(bench: Bench, brief: Brief) -> Race | None:
+    """The race that says which idea is the first to have a round. One idea alone races with the launch numbers, where
+    those have not raced yet. None where there is nothing to choose from."""
+    ideas = engine.openers(brief)
+    if len(ideas) >= FEWEST:
+        return _held(bench, brief, _with_an_idea(brief, ideas), opening=True)
+    return raced(bench, brief) if ideas and brief.has_race_ahead else None

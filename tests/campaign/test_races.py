@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from bot.campaign.effects import EndSearch, MeasureVariant, OpenRound, RaceNumbers
-from bot.campaign.lineage import NUMBERS_TECHNIQUE, TRY_TECHNIQUE, has_race_ahead
+from bot.campaign.lineage import NUMBERS_TECHNIQUE, TRY_TECHNIQUE, has_opening_ahead, has_race_ahead
 from bot.campaign.machine import advance, fold
 from bot.campaign.spending import _told
 from bot.campaign.stopping import gpu_seconds
@@ -63,6 +63,37 @@ def played(number: int, verdict: Verdict, technique: str = "tile_rows", parent: 
         VariantMeasured(order=O2, number=number, measurement=measurement(one).model_copy(update={"runner": GPU})),
         VariantJudged(order=O2, number=number, verdict=verdict),
     )
+
+
+def opening(of: int = 0) -> NumbersRaced:
+    fact = race(of)
+    return fact.model_copy(update={"race": fact.race.model_copy(update={"opening": True})})
+
+
+def test_ideas_race_once_in_a_search_whatever_it_has_accepted() -> None:
+    assert has_opening_ahead(searching())
+    assert has_opening_ahead(searching(*played(1, ACCEPTED)))
+    assert not has_opening_ahead(searching(opening()))
+    assert not has_opening_ahead(searching(*played(1, ACCEPTED), opening(of=1), *played(2, ACCEPTED, parent=1)))
+
+
+def test_an_opening_is_no_race_of_launch_numbers_and_the_other_way_round() -> None:
+    assert has_race_ahead(searching(opening())) and has_opening_ahead(searching(race()))
+    both = searching(opening(), race())
+    assert [one.opening for one in both.races] == [True, False]
+    assert both.opening == both.races[0] and both.race_of(0) == both.races[1]
+
+
+def test_without_a_clock_there_is_no_opening_and_a_person_comes_before_it() -> None:
+    assert not has_opening_ahead(searching(runner=Runner(evidence=Evidence.STATIC, arch="sm_90")))
+    assert not has_opening_ahead(searching(TryRequested(commit=COMMIT, actor=MIRA)))
+
+
+def test_a_second_opening_is_ignored() -> None:
+    campaign = searching(opening())
+    after, _ = advance(campaign, opening())
+    assert [one.why for one in after.ignored] == ["no race of v0 was asked for"]
+    assert after.races == campaign.races
 
 
 def test_ideas_come_before_a_race() -> None:

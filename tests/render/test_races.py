@@ -48,6 +48,37 @@ def test_it_says_who_ran_what_it_took_who_left_and_who_was_first() -> None:
     )
 
 
+IDEAS = RACE.model_copy(
+    update={
+        "opening": True,
+        "racers": (
+            RACE.racers[0],
+            Racer(idea="tile_rows", title="Tile a row|<b>", laps=lap(1.5)),
+            Racer(idea="block_rows", laps=lap(1.0)),
+        ),
+    }
+)
+
+
+def test_ideas_are_called_what_people_call_them() -> None:
+    assert races.sentence(IDEAS).startswith("2 ideas raced beside v0 in 21.3 s")
+    assert races.sentence(IDEAS).endswith("1.20x (measured, a dozen blocks a case): Tile a row|<b>")
+    head, _, *rows = races.table(IDEAS).splitlines()
+    assert head.startswith("| Idea ")
+    assert "<b>" not in rows[0] and rows[0].replace("\\|", "").count("|") == 4
+    assert rows[1].startswith("| block_rows ")
+
+
+def test_ideas_and_launch_numbers_in_one_race_are_counted_apart() -> None:
+    both = RACE.model_copy(update={"racers": (*RACE.racers, *IDEAS.others)})
+    assert races.sentence(both).startswith("2 ideas and 3 sets of launch numbers raced beside v0")
+    assert races.table(both).splitlines()[0].startswith("| Idea or launch numbers ")
+
+
+def test_an_opening_that_nobody_began() -> None:
+    assert races.sentence(Race(of=0, opening=True, note="no clock")) == "no ideas raced beside v0: no clock"
+
+
 def test_a_race_that_nobody_finished_and_one_that_nobody_began() -> None:
     fallen = RACE.model_copy(update={"racers": (RACE.racers[0], *RACE.racers[2:])})
     assert races.sentence(fallen).endswith("2 left; nobody came home")
@@ -80,6 +111,11 @@ def test_the_story_tells_it_where_it_was_run() -> None:
     told = story.story(searching(first, *played(1, ACCEPTED), second)).splitlines()
     kinds = [row.split("**")[1] for row in told if "**" in row]
     assert kinds[2:] == ["A race", "v1", "A race"]
+
+
+def test_the_log_says_which_race_it_was() -> None:
+    piece = record_logs._log_piece(record_logs.So(kernel="rms_norm"), line(IDEAS))
+    assert "### Race of ideas beside v0" in piece
 
 
 def test_the_log_keeps_the_table() -> None:

@@ -83,6 +83,7 @@ def having(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
 
     monkeypatch.setattr(measure, "next_proposal", next_proposal)
     monkeypatch.setattr(measure, "has_race_ahead", lambda _: False)
+    monkeypatch.setattr(measure, "has_opening_ahead", lambda _: False)
 
 
 @pytest.fixture

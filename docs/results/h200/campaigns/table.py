@@ -35,6 +35,7 @@ from bot.model.facts import JournalLine, Profiled, RoundOpened, SearchEnded, Var
 from bot.model.grouping import Group, primary_groups
 from bot.model.ids import VariantNumber, variant_name
 from bot.model.measurement import CaseResult, Timing
+from bot.model.race import Racer
 from bot.render import labels, numbers, steps, terminal, times, view
 from bot.render import machines as two_machines
 from bot.render.escape import Trusted, code, text
@@ -213,13 +214,20 @@ def counted(campaign: Campaign) -> str:
     return f"{len(campaign.rounds)} tried, {sum(map(is_paired, found))} measured, {accepted} accepted"
 
 
+def _without_a_round(one: Read, home: Sequence[Racer]) -> set[str]:
+    """Ideas that raced and had no round; one that raced twice counts once, as it may be the same source."""
+    tried = {played.variant.hypothesis.technique for played in one.campaign.rounds}
+    return {racer.idea for racer in home if racer.idea} - tried
+
+
 def pace(one: Read) -> str:
     """Sources a minute that were new, from the profile to the end of the search: those that had a round, and those that
     came home in a race."""
     at = [datetime.fromisoformat(line.at) for line in one.lines]
     begun = next((i for i, line in enumerate(one.lines) if isinstance(line.fact, Profiled)), None)
     over = next((i for i, line in enumerate(one.lines) if isinstance(line.fact, SearchEnded)), -1)
-    raced = sum(not racer.left for race in one.campaign.races for racer in race.others)
+    home = [racer for race in one.campaign.races for racer in race.others if not racer.left]
+    raced = sum(not racer.idea for racer in home) + len(_without_a_round(one, home))
     judged = sum(played.verdict is not None for played in one.campaign.rounds)
     spent = (at[over] - at[begun]).total_seconds() / 60 if begun is not None else 0.0
     return f"{(raced + judged) / spent:.1f}" if raced + judged and spent > 0 else NONE

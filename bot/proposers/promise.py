@@ -1,0 +1,72 @@
+"""What a race promises of an idea: whether a round may accept it, in the words of the campaign's goal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bot.analysis.paired import MIN_GAIN
+from bot.analysis.stats import geometric_mean, value_of
+from bot.model.grouping import Group, primary_groups
+from bot.model.measurement import Measurement
+from bot.model.race import Lap, Race, Racer
+from bot.proposers.brief import Brief
+
+NEARLY = 0.7
+"""The share of what a variant has to gain that a race has to promise: its figures are of one process."""
+WORTH_A_ROUND = 1 + NEARLY * MIN_GAIN
+
+
+def _step_us(times: Mapping[str, float], group: Group, ratios: Mapping[str, float]) -> tuple[float, float]:
+    """A step as it is, and with each pass so many times faster; (0, 0) where a pass has no time."""
+    if not all(case.id in times for case in group.cases):
+        return 0.0, 0.0
+    now = [times[case.id] for case in group.cases]
+    then = [times[case.id] / ratios.get(case.id, 1.0) for case in group.cases]
+    return sum(now), sum(then)
+
+
+def medians(facts: Measurement) -> dict[str, float]:
+    return {case.case: case.timing.median_us for case in facts.cases if case.timing is not None}
+
+
+def score(brief: Brief, times: Mapping[str, float], ratios: Mapping[str, float], memory: float = 1.0) -> float:
+    """What the goal makes of cases that take so long, each so many times faster, with so many times less memory."""
+    steps = [(group.weight, *_step_us(times, group, ratios)) for group in primary_groups(brief.suite, brief.scope)]
+    known = [(weight, now / then) for weight, now, then in steps if now and then]
+    if not known:
+        return 1.0
+    speed = geometric_mean([ratio for _, ratio in known], [weight for weight, _ in known])
+    return value_of(speed, memory, brief.goal)
+
+
+def _spared(brief: Brief, now: Mapping[str, Lap], then: Mapping[str, Lap]) -> float:
+    """How many times less memory the hungriest pass of a step needs; 1 where nobody counted all of them."""
+    both = [
+        (group.weight, *(max(at[c.id].peak_bytes if c.id in at else 0 for c in group.cases) for at in (now, then)))
+        for group in primary_groups(brief.suite, brief.scope)
+    ]
+    counted = [(weight, before / after) for weight, before, after in both if before and after]
+    if len(counted) < len(both) or not counted:
+        return 1.0
+    return geometric_mean([ratio for _, ratio in counted], [weight for weight, _ in counted])
+
+
+def _over_itself(brief: Brief, race: Race, racer: Racer) -> float | None:
+    """Laps are v0's time over one's own, and the times are v0's too."""
+    if racer.left or race.itself is None:
+        return None
+    now, then = ({lap.case: lap for lap in one.laps} for one in (race.itself, racer))
+    times = {case: us / now[case].speedup for case, us in medians(brief.baseline).items() if case in now}
+    ratios = {case: lap.speedup / now[case].speedup for case, lap in then.items() if case in now}
+    return score(brief, times, ratios, _spared(brief, now, then))
+
+
+def of(brief: Brief, technique: str) -> float | None:
+    """What the last race that this idea ran in made of it over what it was held against. None where it ran in none, did
+    not come home, or has had a round since the opening: what it gives a second time nobody saw."""
+    had_a_round = bool(brief.rounds_with(technique))
+    for race in (brief.race, brief.opening if not had_a_round else None):
+        racer = next((one for one in race.others if one.idea == technique), None) if race is not None else None
+        if race is not None and racer is not None:
+            return _over_itself(brief, race, racer)
+    return None

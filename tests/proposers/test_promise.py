@@ -1,0 +1,132 @@
+"""Ideas that raced have a round where the race promised enough, the one that promised most first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bot.model.commands import Goal
+from bot.model.race import Lap, Race, Racer
+from bot.model.verdict import Decision
+from bot.proposers import engine, promise
+from bot.proposers.brief import Brief
+from tests.proposers.scene import BWD, FWD, after, brief
+from tests.proposers.test_raced import measured
+
+MEMORY = 100 * 2**20
+
+
+def racer(idea: str, forward: float, backward: float, *, left: str = "", peak_bytes: int = 0) -> Racer:
+    laps = tuple(
+        Lap(case=case.id, speedup=speedup, low=speedup, high=speedup, blocks=12, peak_bytes=peak_bytes)
+        for case, speedup in ((FWD, forward), (BWD, backward))
+    )
+    return Racer(idea=idea, laps=laps, left=left)
+
+
+def race(*racers: Racer, **fields: Any) -> Race:
+    return Race(of=0, racers=(racer("", 1.0, 1.0, peak_bytes=MEMORY), *racers), **fields)
+
+
+def told(*racers: Racer, kernel: str = "rms_norm", **fields: Any) -> Brief:
+    facts = measured() if kernel == "rms_norm" else brief(kernel).baseline
+    if kernel != "rms_norm":
+        runner, timing = measured().runner, measured().cases[0].timing
+        cases = tuple(case.model_copy(update={"timing": timing}) for case in facts.cases)
+        facts = facts.model_copy(update={"runner": runner, "cases": cases})
+    opening = race(*racers, opening=True) if racers else None
+    wanted: dict[str, Any] = {"opening": opening, "has_race_ahead": True, "goal": Goal.SPEED, **fields}
+    return brief(kernel, baseline=facts, facts=facts, **wanted)
+
+
+def tried(known: Brief, decision: Decision = Decision.REJECTED) -> list[str]:
+    found = []
+    while (idea := engine.propose(known)) is not None:
+        found.append(idea.hypothesis.technique)
+        known = after(known, idea, decision)
+    return found
+
+
+def test_without_a_race_they_come_in_their_usual_order() -> None:
+    assert tried(told()) == ["pipeline_rows", "more_programs", "block_rows"]
+
+
+def test_the_one_that_promised_most_comes_first() -> None:
+    racers = (racer("pipeline_rows", 1.0, 1.1), racer("more_programs", 1.0, 1.2), racer("block_rows", 1.0, 1.3))
+    assert tried(told(*racers)) == ["block_rows", "more_programs", "pipeline_rows"]
+
+
+def test_what_may_not_be_accepted_has_no_round() -> None:
+    """Both passes take 100 us: 1.4 % of one is 0.7 % of the step, and a round asks for one percent."""
+    enough, little = racer("pipeline_rows", 1.0, 1.0144), racer("block_rows", 1.0, 1.0136)
+    assert tried(told(enough, little, racer("more_programs", 0.9, 0.9))) == ["pipeline_rows"]
+
+
+def test_who_left_or_did_not_race_is_as_it_was() -> None:
+    """What went wrong may have been the race's fault, and a round says it with its reason."""
+    assert tried(told(racer("pipeline_rows", 1.0, 1.0, left="too late"), racer("block_rows", 1.0, 2.0))) == [
+        "block_rows",
+        "pipeline_rows",
+        "more_programs",
+    ]
+
+
+def test_what_the_incumbents_own_race_says_comes_after_the_opening() -> None:
+    """It is held against the incumbent, on which the idea would be built."""
+    opening = (racer("pipeline_rows", 0.9, 0.9), racer("block_rows", 1.0, 1.3), racer("more_programs", 1.0, 0.9))
+    later = race(racer("pipeline_rows", 1.0, 1.2), racer("block_rows", 1.0, 0.9))
+    assert tried(told(*opening, race=later, has_race_ahead=False))[0] == "pipeline_rows"
+    assert "block_rows" not in tried(told(*opening, race=later, has_race_ahead=False))
+
+
+def test_an_opening_says_nothing_of_the_second_time() -> None:
+    """More programs are tried twice, and what four on a multiprocessor give nobody saw."""
+    known = told(racer("more_programs", 1.0, 1.2), racer("pipeline_rows", 1.0, 0.9), racer("block_rows", 1.0, 0.9))
+    idea = engine.propose(known)
+    assert idea is not None and idea.hypothesis.technique == "more_programs"
+    assert promise.of(known, "more_programs") == pytest.approx(1 / (0.5 + 0.5 / 1.2))
+    assert promise.of(after(known, idea, Decision.ACCEPTED), "more_programs") is None
+
+
+def test_memory_counts_where_the_goal_counts_it() -> None:
+    """The hungriest pass of a step is what it needs."""
+    spares = racer("block_rows", 1.0, 1.0, peak_bytes=MEMORY // 2)
+    assert promise.of(told(spares, goal=Goal.MEMORY), "block_rows") == 2.0
+    assert promise.of(told(spares, goal=Goal.BALANCED), "block_rows") == pytest.approx(2.0**0.5)
+    assert promise.of(told(spares, goal=Goal.SPEED), "block_rows") == 1.0
+    uncounted = racer("block_rows", 1.0, 1.0)
+    assert promise.of(told(uncounted, goal=Goal.MEMORY), "block_rows") == 1.0
+
+
+FORWARD, BACKWARD = "tile_rows:_geglu_forward_kernel", "tile_rows:_geglu_backward_kernel"
+
+
+def geglu(whole: tuple[float, float], forward: float, backward: float) -> Brief:
+    racers = (racer("tile_rows", *whole), racer(FORWARD, forward, 1.0), racer(BACKWARD, 1.0, backward))
+    return told(*racers, kernel="geglu")
+
+
+def test_a_kernel_alone_races_too_and_comes_first_where_the_other_one_loses() -> None:
+    known = geglu((1.3, 0.9), 1.3, 0.9)
+    idea = engine.propose(known)
+    assert idea is not None and idea.hypothesis.technique == FORWARD
+    assert tried(known, Decision.ACCEPTED)[0] == FORWARD
+    assert BACKWARD not in tried(known) and "tile_rows" in tried(known)
+
+
+def test_what_both_promised_together_is_no_word_once_one_of_them_has_it() -> None:
+    known = geglu((1.3, 0.99), 1.3, 0.9)
+    idea = engine.propose(known)
+    assert idea is not None and idea.hypothesis.technique == FORWARD
+    assert "tile_rows" not in tried(after(known, idea, Decision.ACCEPTED))
+
+
+def test_without_a_race_a_kernel_has_no_round_of_its_own_before_both_were_refused() -> None:
+    assert tried(told(kernel="geglu"))[:3] == ["tile_rows", FORWARD, BACKWARD]
+
+
+def test_what_comes_before_all_others_does_not_race() -> None:
+    """Once the loss is added up in the kernel, it is another kernel."""
+    known = told(kernel="jsd", has_opening_ahead=True)
+    assert not {idea.hypothesis.technique for idea in engine.openers(known)} & set(engine.FIRST)
