@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bot.bench import overlay
@@ -19,6 +20,9 @@ from bot.worker.contract.gpu import MAX_CHOICES, Choice, GpuAnswer, GpuRequest, 
 from bot.worker.contract.tape import TAPE, Kernel, Operation, Tape, sound
 
 MAX_TAPE = 8 * 2**20
+PATIENCE, AT_LEAST_S = 4.0, 30.0
+"""A variant has so much of v0's own time for the same work, and this beyond it: its kernels may take twice as long to
+compile. Whoever hangs is not waited for as if it were any kernel."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,8 @@ class GpuChecker(Checker):
         self._takes: dict[str, dict[str, Take]] = {}
         self._pins: dict[str, tuple[Choice, ...]] = {}
         """What v0's autotuned kernels chose, by case."""
+        self._took_s = 0.0
+        """What v0 took for the longer of its checks and its recordings; 0 until that is known."""
 
     @property
     def tunes(self) -> bool:
@@ -102,12 +108,22 @@ class GpuChecker(Checker):
     def _compute(self, laid: Laid, where: Places, calls: tuple[Call, ...], *, scored: bool) -> CheckAnswer | Fault:
         """`scored`: every scored case is recorded, unless that was done apart."""
         cases = self._cases if scored and laid.name not in self._recorded else ()
-        answer = run_cell(self._cells, where, self._request(laid, where, calls, cases), GpuAnswer, self._limits, {})
+        answer = self._carried_out(where, self._request(laid, where, calls, cases))
         if isinstance(answer, Fault):
             return answer
         if cases:
             self._recorded[laid.name] = answer, where.answer.host
         return CheckAnswer(answer.calls)
+
+    def _carried_out(self, where: Places, request: GpuRequest) -> GpuAnswer | Fault:
+        """v0 has all the time there is, and a variant what v0 took, several times."""
+        if self.baseline is not None:
+            seconds = min(self._limits.seconds, AT_LEAST_S + PATIENCE * self._took_s)
+            return run_cell(self._cells, where, request, GpuAnswer, replace(self._limits, seconds=seconds), {})
+        began = time.monotonic()
+        answer = run_cell(self._cells, where, request, GpuAnswer, self._limits, {})
+        self._took_s = max(self._took_s, time.monotonic() - began)
+        return answer
 
     def _request(
         self, laid: Laid, where: Places, checks: tuple[Call, ...], cases: tuple[Call, ...], *, brief: bool = False
@@ -117,20 +133,22 @@ class GpuChecker(Checker):
         return GpuRequest("gpu", subject, checks, cases, self._plan.fills, brief=brief, pins=self.pins(wanted))
 
     def _record(
-        self, laid: Laid, calls: tuple[Call, ...], limits: Limits, *, brief: bool = False
+        self, laid: Laid, calls: tuple[Call, ...], limits: Limits | None = None, *, brief: bool = False
     ) -> tuple[GpuAnswer | Fault, Path]:
         """And where the recordings lie, in `laid`."""
         folder = laid.folder / "record-request"
         folder.mkdir()
         where = places(self._cells, f"{laid.name}/record", laid.source, folder)
         request = self._request(laid, where, (), calls, brief=brief)
+        if limits is None:
+            return self._carried_out(where, request), where.answer.host
         return run_cell(self._cells, where, request, GpuAnswer, limits, {}), where.answer.host
 
     def _check(self, laid: Laid, *, baseline: bool) -> Checked:
         """One worker checks and records, in shares of its own. Who may tune itself is recorded before, and has the GPU
         for itself; so is v0, of which nothing is known yet, while the judge makes its inputs."""
         if baseline or self.tunes:
-            self._recorded[laid.name] = self._record(laid, self._cases, self._limits)
+            self._recorded[laid.name] = self._record(laid, self._cases)
         checked = super()._check(laid, baseline=baseline)
         answer, lies = self._recorded.pop(laid.name, (None, laid.folder))
         if answer is None or checked.fault is not None:

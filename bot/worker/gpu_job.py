@@ -105,10 +105,8 @@ def _record(op: Any, request: GpuRequest, number: int, outputs: Path) -> Recordi
     traced: tuple[Traced, ...] = ()
     try:
         with tuning.pinned(request.pins) as tuned:
-            if request.brief:
-                run_pass(op, call, gpu_inputs.laid(call, gpu_inputs.drawn(call, fills)))
-            else:
-                peak = _peak(op, call, fills)
+            peak = _peak(op, call, fills)
+            if not request.brief:
                 traced = _traced(op, call, fills, folder)
             tape, taper = _three_times(op, call, fills, folder)
     except CannotReplay as why:

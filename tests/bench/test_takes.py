@@ -15,7 +15,7 @@ from bot.bench.checks import Laid
 from bot.bench.interpreter import TargetPython
 from bot.bench.launcher import Limits
 from bot.bench.sandbox import Sandbox
-from bot.bench.takes import GpuChecker, _differs, _refused, _take
+from bot.bench.takes import AT_LEAST_S, PATIENCE, GpuChecker, _differs, _refused, _take
 from bot.model.measurement import Fault
 from bot.model.variant import SourceFile, sources_digest
 from bot.worker.contract import Call, CasePlan, ContractError, Plan, Prepared, Refusal, Rows, parse, render
@@ -183,11 +183,18 @@ class Bench:
         self.asked: list[GpuRequest] = []
         self.answers: GpuAnswer | Fault = GpuAnswer((), ())
         self.of_recordings: Fault | None = None
+        self.limits: list[float] = []
+        self.seconds = 0.0
+        """Of everything a worker does."""
+        self._now = 1000.0
         self._scratch = scratch
         monkeypatch.setattr(takes, "run_cell", self._run)
+        monkeypatch.setattr(takes, "time", SimpleNamespace(monotonic=lambda: self._now))
 
-    def _run(self, cells: Cells, where: Places, request: GpuRequest, *_: Any) -> GpuAnswer | Fault:
+    def _run(self, cells: Cells, where: Places, request: GpuRequest, _: Any, limits: Limits, *__: Any) -> Any:
         self.asked.append(request)
+        self.limits.append(limits.seconds)
+        self._now += self.seconds
         return self.of_recordings or self.answers if request.cases and not request.checks else self.answers
 
     def laid(self, name: str) -> Laid:
@@ -214,6 +221,20 @@ def test_what_v0_chose_is_handed_on_to_all_that_is_held_against_it(bench: Bench)
     bench.answer(("forward-4x8", (CHOICE,)))
     assert not isinstance(bench.checker.brief(bench.laid("v2"), ["forward-4x8"], LIMITS), Fault)
     assert [request.pins for request in bench.asked] == [(), (), (CHOICE, WIDER), (CHOICE, WIDER), (CHOICE,)]
+
+
+@pytest.mark.parametrize(("took", "allowed"), [(2.0, AT_LEAST_S + 2.0 * PATIENCE), (7.4, 59.6), (7.6, 60.0)])
+def test_a_variant_has_several_times_what_v0_took_and_never_more_than_anybody(
+    took: float, allowed: float, bench: Bench
+) -> None:
+    """Ten that hung on an H200 at once were waited for as long as a runner allows, four minutes by default."""
+    bench.answer(("forward-4x8", ()), ("forward-8x8", ()))
+    bench.seconds = took
+    bench.checker.check_baseline(bench.laid("v0"))
+    bench.seconds = took * 5
+    bench.checker.check(bench.laid("v1"))
+    bench.checker.check(bench.laid("v2"))
+    assert bench.limits == [LIMITS.seconds, LIMITS.seconds, pytest.approx(allowed), pytest.approx(allowed)]
 
 
 def test_the_further_draws_are_asked_of_v0_alone_and_nothing_is_recorded_for_them(bench: Bench) -> None:

@@ -60,6 +60,14 @@ def test_a_worker_tunes_once_for_all_that_it_records_and_every_case_tells(
 
 
 @pytest.mark.parametrize("brief", [False, True])
+def test_what_is_allocated_is_counted_also_where_nothing_of_it_is_published(
+    passes: None, brief: bool, tmp_path: Path
+) -> None:
+    told = recorded(Worker(), request(brief=brief), tmp_path / "out")
+    assert {recording.peak_bytes for recording in told} == {5}
+
+
+@pytest.mark.parametrize("brief", [False, True])
 def test_what_is_pinned_is_recorded_with_v0_s_choice(passes: None, brief: bool, tmp_path: Path) -> None:
     stock, *_ = recorded(Worker(fastest=128), request(), tmp_path / "v0")
     op = Worker(fastest=256)
