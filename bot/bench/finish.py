@@ -5,9 +5,10 @@ Where policy lets the target branch judge, its copies of the tests and of what s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from bot.bench import shared_tests
 from bot.bench.commands import run_command
 from bot.bench.gpu import Gpu
 from bot.errors import GitError
@@ -86,7 +87,14 @@ def _style(tree: Path, site: KernelSite, files: tuple[SourceFile, ...], python: 
 
 
 def _test(tree: Path, site: KernelSite, test: str, python: str, gpu: Gpu | None) -> CommandRun:
-    return _run(site.test_command, tree, dict(site.environment), TEST_DEADLINE, gpu, python=python, test=test)
+    """By several processes where that saves time. What does not go well so is said by one alone."""
+
+    def run(command: Sequence[str], environment: Mapping[str, str]) -> CommandRun:
+        return _run(tuple(command), tree, dict(environment), TEST_DEADLINE, gpu, python=python, test=test)
+
+    environment, count = dict(site.environment), shared_tests.hands(site.test_command, on_gpu=gpu is not None)
+    together = shared_tests.shared(run, site.test_command, environment, count) if count > 1 else None
+    return together or run(site.test_command, environment)
 
 
 def _tests(tree: Path, site: KernelSite, python: str, gpu: Gpu | None) -> Iterator[tuple[str, CommandRun]]:
