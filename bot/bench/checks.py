@@ -166,9 +166,10 @@ class Checker:
         fault."""
         base = self.baseline
         if base is None or base.fault is not None:
-            why = f"{base.fault.kind}: {base.fault.detail}" if base and base.fault else "it was not checked"
+            kernel = self._site.kernel
+            unchecked = f"the untouched {kernel} does not run here: it was not checked"
             raise OperatorError(
-                f"the untouched {self._site.kernel} does not run here: {why}",
+                base.fault.of_untouched(kernel) if base and base.fault else unchecked,
                 hint="its own error is the yardstick for every variant; mend it first",
             )
         mine = self._check(laid, baseline=False)

@@ -19,18 +19,38 @@ UNSEEN = 1.0
 """A region no small case showed is taken to be read or written once."""
 
 
+def _touches(footprint: Footprint, caught: Caught) -> float:
+    """Bytes of the scored launch, if it touched what this one did."""
+    sizes = dict(caught.regions)
+    return sum((one.read + one.write) * sizes.get(one.region, 0) for one in footprint.regions)
+
+
+def _unlike(footprint: Footprint, caught: Caught) -> int:
+    """How many switches stood otherwise."""
+    flags = dict(footprint.flags)
+    return sum(flags.get(name, value) != value for name, value in caught.constants)
+
+
+def _fullest(found: tuple[Footprint, ...], caught: Caught) -> Footprint:
+    """Of the larger half, as a single row or column would show tensors that are hardly there: with the switches of the
+    scored launch, else the one that touches most. Rows that are ignored or masked are not read, and no scored case has
+    any."""
+    larger = found[: (len(found) + 1) // 2]
+    return min(larger, key=lambda one: (_unlike(one, caught), -_touches(one, caught)))
+
+
 @dataclass(frozen=True)
 class Shares:
-    """What the small cases showed of each kernel, by the names of the regions it was handed."""
+    """What the small cases showed of each kernel, by the names of the regions it was handed; the largest case first."""
 
-    seen: dict[tuple[str, frozenset[str]], Footprint]
+    seen: dict[tuple[str, frozenset[str]], tuple[Footprint, ...]]
 
     def touched(self, caught: Caught) -> dict[str, Touched]:
         names = frozenset(name for name, _ in caught.regions)
-        exact = self.seen.get((caught.kernel, names))
-        if exact is None:
-            exact = next((f for (kernel, _), f in self.seen.items() if kernel == caught.kernel), None)
-        return {touched.region: touched for touched in exact.regions} if exact else {}
+        found = self.seen.get((caught.kernel, names))
+        if found is None:
+            found = next((seen for (kernel, _), seen in self.seen.items() if kernel == caught.kernel), None)
+        return {touched.region: touched for touched in _fullest(found, caught).regions} if found else {}
 
     def of(self, caught: Caught) -> dict[str, float]:
         return {name: touched.read + touched.write for name, touched in self.touched(caught).items()}
@@ -41,13 +61,13 @@ def _elements(call: Call) -> int:
 
 
 def shares_of(calls: tuple[Call, ...], answer: CheckAnswer) -> Shares:
-    """From the largest small case of each kind; a single row or column would show tensors that are hardly there."""
     returned = {call.id: call for call in answer.calls}
-    seen: dict[tuple[str, frozenset[str]], Footprint] = {}
+    seen: dict[tuple[str, frozenset[str]], tuple[Footprint, ...]] = {}
     for call in sorted(calls, key=_elements, reverse=True):
         found = returned.get(call.id)
         for footprint in found.runs[0].footprints if found is not None and found.runs else ():
-            seen.setdefault((footprint.kernel, frozenset(t.region for t in footprint.regions)), footprint)
+            key = footprint.kernel, frozenset(touched.region for touched in footprint.regions)
+            seen[key] = (*seen.get(key, ()), footprint)
     return Shares(seen)
 
 
@@ -82,4 +102,6 @@ def moved_of(case: CaughtCase, shares: Shares) -> tuple[Moved, ...]:
 
 
 def traffic_factor(case: CaughtCase, minimum_bytes: int, shares: Shares) -> float:
-    return moved_bytes(case, shares) / minimum_bytes if minimum_bytes > 0 else 1.0
+    """Never below 1: that would be a small case that read less of a tensor than the scored one, as the one row of two
+    that has a successor, and a time that no memory allows."""
+    return max(1.0, moved_bytes(case, shares) / minimum_bytes) if minimum_bytes > 0 else 1.0

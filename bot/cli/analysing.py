@@ -179,7 +179,7 @@ def analysed(wanted: Asked, depth: Depth, open_bench: Callable[..., Bench] | Non
             bench.close()
     if isinstance(found, Fault):
         raise OperatorError(
-            f"the untouched {wanted.kernel} does not run here: {found.kind}: {found.detail}",
+            found.of_untouched(wanted.kernel),
             hint="mend what the message names; `kernelwright doctor` looks at the machine",
             reason=ReasonCode.PREFLIGHT_FAILED,
         )

@@ -67,6 +67,8 @@ def _attempt(played: Round, campaign: Campaign) -> Attempt:
 def card(campaign: Campaign, since: str = "") -> Card:
     if campaign.outcome and campaign.stage is Stage.ENDED:
         state, words = ENDS[campaign.outcome]
+        if campaign.outcome is Outcome.NOTHING_TO_DO:
+            words = labels.nothing(campaign)
     elif STAGES[campaign.stage][0] == "asks" and owed(campaign):
         state, words = "busy", "drawing the plots and writing the question"
     else:

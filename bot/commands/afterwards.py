@@ -11,7 +11,7 @@ from bot.model.reasons import ReasonCode
 WAYS_ON = {
     Outcome.PUSHED: "its winner was pushed",
     Outcome.REVERTED: "it has its result, and nothing was pushed",
-    Outcome.NOTHING_TO_DO: "it found nothing to do",
+    Outcome.NOTHING_TO_DO: "it found nothing better",
     Outcome.REJECTED: "somebody said no",
     Outcome.CANCELLED: "somebody cancelled it",
 }

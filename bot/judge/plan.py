@@ -159,7 +159,8 @@ def minimum_bytes(recipe: Recipe, shape: Shape) -> int:
         names += recipe.forward_traffic
     if shape.direction in ("backward", "full") and not (shape.grad == "one" and recipe.comes_ready):
         names += recipe.backward_traffic
-    return sum(specs[name].nbytes for name in names)
+    one_in = {operand.name: operand.one_in for operand in recipe.operands}
+    return sum(specs[name].nbytes // one_in.get(name, 1) for name in names)
 
 
 def _rows(recipe: Recipe, shape: Shape) -> int:

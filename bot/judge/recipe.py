@@ -63,6 +63,8 @@ class Operand:
     """Of its own, where it is not the case's."""
     follows: Following | None = None
     """What a check fills it with once all others are drawn, where its values are only of use beside theirs."""
+    one_in: int = 1
+    """No pass has to read more than one in so many of its numbers."""
 
     def filled(self, constants: Constants) -> Fill:
         if self.otherwise is not None and constants.get(self.otherwise[0]) == self.otherwise[1]:

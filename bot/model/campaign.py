@@ -19,7 +19,7 @@ from bot.model.reasons import ReasonCode
 from bot.model.rivals import Rival
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, Variant
-from bot.model.verdict import Verdict
+from bot.model.verdict import Decision, Verdict
 from bot.model.word import Word
 
 MOST_RETRIES = 3
@@ -128,6 +128,10 @@ class Round(Word):
     def is_accepted(self) -> bool:
         return self.verdict is not None and self.verdict.decision.is_accepted
 
+    @property
+    def is_rejected(self) -> bool:
+        return self.verdict is not None and self.verdict.decision is Decision.REJECTED
+
 
 class LeftMachine(Word):
     """A machine that a campaign went on without: v0 and the incumbent were measured again on the next one."""
@@ -146,6 +150,10 @@ class StopReason(StrEnum):
     STAGNATION = "stagnation"
     IDEAS_EXHAUSTED = "ideas_exhausted"
     TOO_MANY_FAILURES = "too_many_failures"
+
+
+OUT_OF_BUDGET = (StopReason.BUDGET_SPENT, StopReason.GPU_TIME_SPENT)
+"""Where somebody may still have had an idea."""
 
 
 class CommandRun(Word):

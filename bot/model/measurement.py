@@ -195,6 +195,13 @@ class Fault(Word):
     kind: Literal["import_failed", "crashed", "compile_failed", "compile_timeout", "run_timeout", "memory", "protocol"]
     detail: str = ""
 
+    def of_untouched(self, kernel: str) -> str:
+        """As a sentence, where it is v0 that cannot be measured. Late is not wrong: a busy machine is slow."""
+        said = f"{self.kind}: {self.detail}"
+        if self.kind not in ("compile_timeout", "run_timeout"):
+            return f"the untouched {kernel} does not run here: {said}"
+        return f"the untouched {kernel} took longer than its deadline: {said}; a machine that is busy may need longer"
+
 
 class Sanitized(Word):
     """What compute-sanitizer's memcheck saw in small passes of a variant that could win."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from bot.model.variant import Proposal
 from bot.proposers import engine, human
 from bot.proposers.base import Proposer
@@ -21,3 +23,11 @@ def next_proposal(brief: Brief) -> Proposal | None:
         if proposal is not None:
             return proposal
     return None
+
+
+def untried(brief: Brief) -> str:
+    """What a larger budget would have gone on with."""
+    idea = next_proposal(dataclasses.replace(brief, budget=1))
+    if idea is not None:
+        return f"the next idea would have been: {idea.hypothesis.title}"
+    return "its launch numbers were not raced" if brief.has_race_ahead else "every idea that applies was tried"

@@ -93,11 +93,12 @@ def _proposal(
 def proposals(
     brief: Brief, tables: Tables, technique: str, title: str, of: Origin, by: str
 ) -> Iterator[Proposal | None]:
-    """All kernels at once; after a rejection each on its own, so that a good rule is not lost with a bad one."""
+    """All kernels at once; after a rejection each on its own, so that a good rule is not lost with a bad one. Where all
+    of them gained too little, a part gains less."""
     choices, earlier = chosen(brief, tables), brief.rounds_with(technique)
     if choices and not earlier:
         yield _proposal(brief, choices, technique, title, of, by)
-    if earlier and not earlier[0].is_accepted and len(choices) > 1:
+    if earlier and earlier[0].is_rejected and len(choices) > 1:
         for choice in choices:
             kernel = choice.rule.kernel
             yield _proposal(brief, (choice,), f"{technique}:{kernel}", f"Launch numbers of {kernel} alone", of, by)

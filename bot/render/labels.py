@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.model.campaign import StopReason
+from bot.model.campaign import OUT_OF_BUDGET, Campaign, StopReason
 from bot.model.commands import Goal, GpuChoice, Scope
 from bot.model.diagnosis import Bottleneck
 from bot.model.measurement import Case, Fault, Suite
@@ -67,6 +67,11 @@ FAULTS = {
     "memory": "ran out of memory",
     "protocol": "answered out of turn",
 }
+
+
+def nothing(campaign: Campaign) -> str:
+    """Of a search that found nothing. Where its budget ended first, nobody knows whether there is something to do."""
+    return "nothing better within the budget" if campaign.stopped in OUT_OF_BUDGET else "nothing to do"
 
 
 def sizes(case: Case) -> str:

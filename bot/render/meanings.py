@@ -242,7 +242,8 @@ MEANINGS: dict[R, Meaning] = {
     R.CANCELLED_BY_USER: Meaning("The campaign was stopped.", "Somebody asked for it.", AGAIN),
     R.NO_IMPROVEMENT: Meaning(
         "No variant is better than what is there, so nothing changes.",
-        "Every idea that applies was tried and judged, or the kernel is close to what the hardware allows.",
+        "Every idea that applies was tried and judged, or as many as the budget allows, or the kernel is close to what "
+        "the hardware allows.",
         "Nothing is needed. An idea of your own is judged with `/optimize restart` and then `/optimize try <sha>`.",
     ),
     R.EVIDENCE_INSUFFICIENT: Meaning(

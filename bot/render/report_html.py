@@ -27,7 +27,7 @@ from bot.render import bars, labels, machines, numbers, plots, report_rows, riva
 from bot.render.environment import templates_dir
 from bot.render.escape import plain, visible, visible_lines
 from bot.render.report_rows import Table
-from bot.render.terminal import ENDS
+from bot.render.terminal import ended
 from bot.render.view import Differ
 
 MOST_LINES = 1500
@@ -134,7 +134,7 @@ def ending(campaign: Campaign) -> str:
     if campaign.outcome is None:
         return f"Not over: {steps.headline(campaign)}."
     reason = f" ({campaign.reason})" if campaign.reason else ""
-    return f"{ENDS[campaign.outcome].capitalize()}{reason}."
+    return f"{ended(campaign).capitalize()}{reason}."
 
 
 def evidence(campaign: Campaign) -> str:

@@ -44,7 +44,6 @@ PATCHED = {
 ENDS = {
     Outcome.PUSHED: "done",
     Outcome.REVERTED: "ended, nothing was applied",
-    Outcome.NOTHING_TO_DO: "ended, nothing to do",
     Outcome.REJECTED: "ended, rejected",
     Outcome.CANCELLED: "cancelled",
     Outcome.FAILED: "ended, it could not be finished",
@@ -176,6 +175,12 @@ def table(campaign: Campaign, wait: Wait | None = None) -> Trusted:
     return tables.grid(["Step", "State"], rows)
 
 
+def ended(campaign: Campaign) -> str:
+    if campaign.outcome is Outcome.NOTHING_TO_DO:
+        return f"ended, {labels.nothing(campaign)}"
+    return ENDS[campaign.outcome] if campaign.outcome else "ended"
+
+
 def headline(campaign: Campaign, wait: Wait | None = None) -> str:
     if is_queued(campaign, wait):
         return "handed to the runner"
@@ -192,7 +197,7 @@ def headline(campaign: Campaign, wait: Wait | None = None) -> str:
             return "waiting for you"
         case Stage.CLOSING | Stage.ENDED:
             by = f" by {campaign.cancelled_by.login}" if campaign.cancelled_by else ""
-            return f"{ENDS[campaign.outcome]}{by}" if campaign.outcome else "ended"
+            return f"{ended(campaign)}{by}"
 
 
 def glyph(campaign: Campaign) -> str:

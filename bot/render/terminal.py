@@ -50,7 +50,6 @@ AT_WORK = (Stage.PROFILING, Stage.OPTIMIZING, Stage.FINALIZING, Stage.PUSHING)
 ENDS = {
     Outcome.PUSHED: "committed",
     Outcome.REVERTED: "not applied",
-    Outcome.NOTHING_TO_DO: "nothing to do",
     Outcome.REJECTED: "rejected by you",
     Outcome.CANCELLED: "cancelled",
     Outcome.FAILED: "failed",
@@ -274,12 +273,17 @@ def variant_text(campaign: Campaign, number: VariantNumber, width: int = WIDTH, 
     return "\n".join(lines)
 
 
+def ended(campaign: Campaign) -> str:
+    if campaign.outcome is Outcome.NOTHING_TO_DO:
+        return labels.nothing(campaign)
+    return ENDS[campaign.outcome] if campaign.outcome else "not over"
+
+
 def result_text(campaign: Campaign, paint: Paint = no_paint, rivals: Rivalry | None = None) -> str:
     """Where a rival is faster, the first line says so."""
-    ends = ENDS[campaign.outcome] if campaign.outcome else "not over"
     good = campaign.outcome in (Outcome.PUSHED, Outcome.NOTHING_TO_DO)
     reason = campaign.reason or "no reason recorded"
-    head = f"{view.kernel(campaign)}: {paint('good' if good else 'bold', ends)} ({reason})"
+    head = f"{view.kernel(campaign)}: {paint('good' if good else 'bold', ended(campaign))} ({reason})"
     beaten = plain(rival_rows.beaten(rivals, view.case_names(campaign)), 900)
     head = f"{head}; {paint('bold', beaten)}" if beaten else head
     best = view.best(campaign)

@@ -20,6 +20,8 @@ from bot.targets.tree import TreeReader, read_text
 
 ROOT = "src"
 TESTS = "test"
+BACKENDS = "backends/_triton"
+"""Below the ops: where a library with several backends launches the kernels that stand in the ops."""
 OP = re.compile(r"src/([A-Za-z_]\w*)/ops/([a-z][a-z0-9_]*)\.py", re.ASCII)
 KERNEL = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
 
@@ -123,16 +125,17 @@ class LigerTarget:
             raise unknown_kernel(kernel, self.kernels())
         return kernel
 
+    def _backends(self, name: str) -> tuple[str, ...]:
+        """Those that launch its kernel, whatever they are called: fused_linear_kl_div's is launched in kl_div's."""
+        paths = sorted(path for path in self._tree.list(f"{self._ops}/{BACKENDS}") if path.endswith(".py"))
+        return tuple(path for path in paths if _launches(read_text(self._tree, path), f"{self._module}.{name}"))
+
     def files(self, kernel: str) -> tuple[str, ...]:
         """The op, and what else is its own: the backend that launches its kernel, or the file of the kernels that it
-        launches. In liger-kernel 0.8.5 jsd and fused_moe are two files."""
+        launches. In liger-kernel 0.8.5 cross_entropy, jsd, fused_linear_kl_div and fused_moe are two files."""
         name = stem(self._known(kernel))
-        op, backend, kernels = (
-            f"{self._ops}/{path}.py" for path in (name, f"backends/_triton/{name}", f"{name}_kernels")
-        )
-        found = [op]
-        if _launches(read_text(self._tree, backend), f"{self._module}.{name}"):
-            found.append(backend)
+        op, kernels = f"{self._ops}/{name}.py", f"{self._ops}/{name}_kernels.py"
+        found = [op, *self._backends(name)]
         if self._tree.exists(kernels) and _launches(read_text(self._tree, op), f"{self._module}.{name}_kernels"):
             found.append(kernels)
         return tuple(found)

@@ -116,6 +116,7 @@ def _footprint(launch: Launch) -> Footprint:
             )
             for r in launch.regions
         ),
+        tuple((name[:200], str(value)) for name, value in launch.flags.items()),
     )
 
 

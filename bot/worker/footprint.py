@@ -71,6 +71,7 @@ class Launch:
 
     kernel: str
     regions: list[Region]
+    flags: dict[str, bool] = field(default_factory=dict)
     program: int = 0
     atomics: bool = False
     races: list[str] = field(default_factory=list)
@@ -208,4 +209,5 @@ def open_books(kernel: str, arguments: dict[str, Any]) -> Launch:
                 StorageWeakRef(storage),
             )
         )
-    return Launch(kernel, regions)
+    flags = {name: value for name, value in arguments.items() if isinstance(value, bool)}
+    return Launch(kernel, regions, flags)

@@ -30,7 +30,7 @@ from bot.hardware.catalog import for_choice
 from bot.ledger import journal
 from bot.ledger.journal import Segment
 from bot.ledger.layout import journal_path
-from bot.model.campaign import Campaign, Order, Profile, StopReason, Zone
+from bot.model.campaign import OUT_OF_BUDGET, Campaign, Order, Profile, StopReason, Zone
 from bot.model.commands import GpuChoice
 from bot.model.facts import (
     Fact,
@@ -53,7 +53,7 @@ from bot.model.reasons import ReasonCode
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, Variant
 from bot.model.verdict import Verdict
-from bot.proposers import next_proposal
+from bot.proposers import next_proposal, untried
 from bot.proposers.brief import Tried, brief_of
 from bot.targets.contract import CONFIG, TRUSTED, RepoConfig, read_config
 from bot.targets.liger import open_target
@@ -180,10 +180,7 @@ class Shift:
         differing = oracle.differing(self.campaign.pull, site, shop.repo)
         profile = self._looked_at(bench, subject, arch, differing)
         if isinstance(profile, Fault):
-            raise Preflight(
-                ReasonCode.PREFLIGHT_FAILED,
-                f"the untouched {kernel} does not run here: {profile.kind}: {profile.detail}",
-            )
+            raise Preflight(ReasonCode.PREFLIGHT_FAILED, profile.of_untouched(kernel))
         return Profiled(order=effect.order, profile=profile)
 
     def race(self, effect: RaceNumbers) -> Fact:
@@ -306,7 +303,8 @@ class Shift:
             case JudgeVariant():
                 return self.judge(effect)
             case EndSearch():
-                return self._ended(effect.order, effect.why)
+                left = untried(brief_of(self.campaign)) if effect.why in OUT_OF_BUDGET else ""
+                return self._ended(effect.order, effect.why, left)
             case FinishWinner():
                 return self.finish(effect)
             case _:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from bot.bench.traffic import moved_bytes, moved_of, shares_of, traffic_factor
@@ -32,8 +34,8 @@ def footprint(kernel: str, **shares: tuple[float, float]) -> Footprint:
     return Footprint(kernel, tuple(Touched(name, *pair) for name, pair in shares.items()))
 
 
-def launch(kernel: str, **regions: int) -> Caught:
-    return Caught(kernel, "f.py", "", (1, 1, 1), 4, 3, (), tuple(regions.items()))
+def launch(kernel: str, *constants: tuple[str, str], **regions: int) -> Caught:
+    return Caught(kernel, "f.py", "", (1, 1, 1), 4, 3, constants, tuple(regions.items()))
 
 
 def case(*launches: Caught, library: int = 0) -> CaughtCase:
@@ -50,6 +52,45 @@ def test_the_largest_small_case_speaks() -> None:
     seen = CheckAnswer((answer("one", footprint("k", x=(0.1, 0.0))), answer("big", footprint("k", x=(1.0, 0.0)))))
     shares = shares_of((call("one", 1), call("big", 99)), seen)
     assert moved_bytes(case(launch("k", x=100)), shares) == 100
+
+
+def test_rows_that_are_ignored_say_nothing_of_a_case_that_has_none() -> None:
+    """tvd's largest small case ignored every second label, and came out at two thirds of the least it can move."""
+    seen = CheckAnswer(
+        (
+            answer("ignoring", footprint("k", p=(0.5, 0.0), dp=(0.0, 1.0))),
+            answer("all", footprint("k", p=(1.0, 0.0), dp=(0.0, 1.0))),
+            answer("small", footprint("k", p=(0.7, 0.0), dp=(0.0, 1.0))),
+        )
+    )
+    shares = shares_of((call("ignoring", 99), call("all", 50), call("small", 9)), seen)
+    assert moved_bytes(case(launch("k", p=100, dp=100)), shares) == 200
+
+
+def test_a_small_case_shows_more_of_a_triangle_than_there_is() -> None:
+    seen = CheckAnswer((answer("big", footprint("k", x=(0.5, 0.0))), answer("one", footprint("k", x=(1.0, 0.0)))))
+    shares = shares_of((call("big", 99), call("one", 1)), seen)
+    assert moved_bytes(case(launch("k", x=100)), shares) == 50
+
+
+@pytest.mark.parametrize(("switch", "moved"), [("True", 200), ("False", 100)])
+def test_the_case_with_the_switches_of_the_scored_launch_speaks(switch: str, moved: int) -> None:
+    """A kernel that can leave its gradient out writes nothing then; its block is of another size in any case."""
+    seen = CheckAnswer(
+        tuple(
+            answer(name, dataclasses.replace(footprint("k", x=(1.0, write)), flags=(("HAS_GRADIENT", flag),)))
+            for name, flag, write in (("with", "True", 1.0), ("without", "False", 0.0), ("small", "True", 1.0))
+        )
+    )
+    shares = shares_of((call("with", 99), call("without", 50), call("small", 9)), seen)
+    launched = launch("k", ("HAS_GRADIENT", switch), ("BLOCK", "4096"), x=100)
+    assert moved_bytes(case(launched), shares) == moved
+
+
+def test_no_pass_moves_less_than_it_has_to() -> None:
+    """One of two rows in the small case, 511 of 512 in the scored one."""
+    shares = shares_of((call("a", 10),), CheckAnswer((answer("a", footprint("k", x=(0.5, 0.0))),)))
+    assert traffic_factor(case(launch("k", x=100)), 100, shares) == 1
 
 
 def test_a_case_with_the_same_regions_speaks_before_a_larger_one() -> None:

@@ -176,6 +176,19 @@ def test_a_kernel_that_does_not_run_is_said_to_and_why() -> None:
     assert "the untouched rms_norm does not run here: crashed" in str(done.exception)
 
 
+def test_a_kernel_that_is_late_is_not_said_not_to_run() -> None:
+    """fused_moe takes a minute on an idle machine of two cores, and more beside others."""
+
+    class Late(FakeBench):
+        def measure(self, files: tuple[SourceFile, ...], *, passports: bool) -> Measurement:
+            late = Fault(kind="run_timeout", detail="did not finish within 60 s")
+            return super().measure(files, passports=passports).model_copy(update={"fault": late})
+
+    said = str(run(profile, "rms_norm", bench=Late).exception)
+    assert "the untouched rms_norm took longer than its deadline: run_timeout: did not finish within 60 s" in said
+    assert "busy" in said and "does not run" not in said
+
+
 def test_six_chips_are_compiled_for() -> None:
     assert ALL_PASSPORTS == ("sm_80", "sm_90", "sm_100", "sm_120", "gfx942", "gfx950")
     assert analysing.FULL.passports == ALL_PASSPORTS

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Literal
+
 import pytest
 import torch
 
 from bot.judge.inputs import fill
 from bot.judge.noise import noisy
 from bot.judge.oracle import truth
-from bot.judge.plan import call_of, complete, plan, probes_of
+from bot.judge.plan import call_of, complete, minimum_bytes, plan, probes_of
 from bot.judge.recipe import extent
 from bot.judge.recipes import RECIPES
 from bot.judge.scored import in_memory_order
@@ -31,6 +34,17 @@ def test_a_constant_may_be_a_size_of_the_case_or_several() -> None:
     (sections,) = (a.value for a in planned.cases[0].call.arguments if a.name == "mrope_section")
     assert sections == (2, 3, 3) and probes[0].constants["mrope_section"] == (2, 3, 3)
     assert parse(Plan, render(planned)) == planned, "and crosses the border"
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_of_three_tables_a_sixth_has_to_be_read(direction: Literal["forward", "backward"]) -> None:
+    """Each gives its own section of half a head, which the other half repeats: counted whole, v0 moved 0.85x of the
+    least."""
+    recipe, shape = RECIPES["qwen2vl_mrope"], dataclasses.replace(HEADS, direction=direction)
+    (call,) = (case.call for case in plan(recipe, (shape,), (), seed=1)[0].cases)
+    size = {spec.name: spec.nbytes for spec in call.tensors}
+    turned = 2 * (size["q"] + size["k"])
+    assert minimum_bytes(recipe, shape) == turned + (size["cos"] + size["sin"]) // 6
 
 
 def test_a_size_that_is_part_of_a_product_may_not_be_missing_either() -> None:

@@ -166,6 +166,14 @@ def test_a_case_named_like_a_formula_is_only_text() -> None:
     assert rows[0]["case"] == "'=cmd|' /c calc'!A1"
 
 
+def test_a_plan_ends_its_sentences_once() -> None:
+    first = a.rounds()[0]
+    idea = first.variant.hypothesis.model_copy(update={"expected": "Nothing that the model counts changes."})
+    told = first.model_copy(update={"variant": first.variant.model_copy(update={"hypothesis": idea})})
+    plan = made(a.searched(rounds=(told, *a.rounds()[1:])))["plans/v1_plan.md"].decode()
+    assert "Expected: Nothing that the model counts changes. Rollback: v0." in plan
+
+
 def test_a_half_done_campaign_has_records_too() -> None:
     opened = a.rounds()[0].model_copy(update={"measurement": None, "verdict": None})
     found = made(a.searched(rounds=(opened,), lineage=(0,), stopped=None), a.lines()[:6])

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from bot.model.campaign import Campaign, Outcome, Round, Stage
+from bot.cli import watching
+from bot.model.campaign import Campaign, Outcome, Round, Stage, StopReason
 from bot.model.reasons import ReasonCode
-from bot.render import terminal
+from bot.render import report_html, steps, terminal
 from bot.render.terminal import Meter, ansi
 from tests.render import builders as a
 
@@ -40,6 +41,23 @@ PAGES = {
     ),
     "story.txt": lambda: terminal.story_text(a.pushed(), a.lines()),
 }
+
+
+@pytest.mark.parametrize(
+    ("stopped", "words"),
+    [
+        (StopReason.IDEAS_EXHAUSTED, "nothing to do"),
+        (StopReason.EFFICIENT, "nothing to do"),
+        (StopReason.BUDGET_SPENT, "nothing better within the budget"),
+        (StopReason.GPU_TIME_SPENT, "nothing better within the budget"),
+    ],
+)
+def test_nothing_to_do_is_said_where_nobody_had_another_idea(stopped: StopReason, words: str) -> None:
+    over = a.ended(Outcome.NOTHING_TO_DO, ReasonCode.NO_IMPROVEMENT, stopped=stopped, lineage=(0,), stage=Stage.ENDED)
+    assert terminal.result_text(over).startswith(f"rms_norm: {words} (no_improvement)")
+    assert report_html.ending(over) == f"{words.capitalize()} (no_improvement)."
+    assert steps.headline(over) == f"ended, {words}"
+    assert watching.card(over).words == words
 
 
 @pytest.mark.parametrize("name", PAGES)

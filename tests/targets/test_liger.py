@@ -175,6 +175,19 @@ def test_a_backend_that_launches_the_kernel_belongs_to_it(tmp_path: Path, backen
     assert target(tmp_path, {**TWO, path: backend}).files("rms_norm") == ((op, path) if counts else (op,))
 
 
+def test_a_backend_of_another_name_that_launches_the_kernel_belongs_to_it(tmp_path: Path) -> None:
+    """fused_linear_kl_div's only kernel is launched in the backend of kl_div: nobody could write its launch numbers."""
+    backend = "src/pkg/ops/backends/_triton/norms.py"
+    unlike = {
+        "src/pkg/ops/backends/_triton/__init__.py": "",
+        "src/pkg/ops/backends/_triton/notes.md": LAUNCHER,
+        "src/pkg/ops/backends/_ascend/norms.py": LAUNCHER,
+    }
+    found = target(tmp_path, {**TWO, **unlike, backend: LAUNCHER})
+    assert found.files("rms_norm") == ("src/pkg/ops/rms_norm.py", backend)
+    assert found.files("softmax") == ("src/pkg/ops/softmax.py",)
+
+
 def test_of_two_packages_the_one_with_tests_counts(tmp_path: Path) -> None:
     files = {**TWO, "src/aaa/ops/other.py": "", "src/aaa/ops/more.py": ""}
     assert target(tmp_path, files).site("softmax").module == "pkg.ops.softmax"
@@ -229,6 +242,9 @@ def test_liger_kernel_itself() -> None:
     liger = open_target(DirectoryTree(Path(LIGER)), DEFAULT)
     assert liger.kernels() == tuple(sorted(SIZES))
     sites = {kernel: liger.site(kernel) for kernel in ("geglu", "jsd", "rms_norm", "softmax")}
+    kl_div = liger.site("fused_linear_kl_div")
+    assert kl_div.files[1:] == ("src/liger_kernel/ops/backends/_triton/kl_div.py",)
+    assert "test/transformers/test_kl_div.py" in kl_div.dependent_tests, "its backend is loaded with the other's"
     assert sites["jsd"].files == ("src/liger_kernel/ops/jsd.py", "src/liger_kernel/ops/backends/_triton/jsd.py")
     assert sites["rms_norm"].files == ("src/liger_kernel/ops/rms_norm.py",)
     assert {kernel: site.dependent_tests for kernel, site in sites.items()} == {

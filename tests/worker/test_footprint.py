@@ -88,3 +88,8 @@ def test_lanes_that_share_a_place_are_one_read() -> None:
     walk.reads(*[3] * 16)
     walk.reads(*[3] * 16)
     assert walk.touched()["x"] == Touched("x", 1 / 16, 0.0, again=1 / 16, between=0.5)
+
+
+def test_what_is_true_or_false_is_told_and_no_size() -> None:
+    books = open_books("_k", {"x": torch.zeros(4), "HAS_LABEL": False, "BLOCK_SIZE": 1, "reduction": "mean"})
+    assert _footprint(books).flags == (("HAS_LABEL", "False"),)

@@ -160,6 +160,15 @@ def test_however_a_search_ends_its_winner_has_rivals(
     assert [rival.case for rival in fact.rivals] == [*LONGEST]
 
 
+@pytest.mark.parametrize("why", [StopReason.BUDGET_SPENT, StopReason.GPU_TIME_SPENT])
+def test_a_search_whose_budget_ends_says_what_would_have_been_next(
+    why: StopReason, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "untried", lambda brief: f"next: {brief.site.kernel}")
+    fact = shift(tmp_path, Track()).perform(EndSearch(order="o-optimize", why=why))
+    assert isinstance(fact, SearchEnded) and fact.note == "next: rms_norm"
+
+
 def test_nobody_has_an_idea_so_launch_numbers_are_raced_before_the_search_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

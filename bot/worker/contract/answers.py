@@ -49,6 +49,8 @@ class Touched:
 class Footprint:
     kernel: str
     regions: tuple[Touched, ...]
+    flags: tuple[tuple[str, str], ...] = ()
+    """What it was handed that is true or false: a kernel that has labels may leave out rows."""
 
 
 @dataclasses.dataclass(frozen=True)

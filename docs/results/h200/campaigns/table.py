@@ -185,7 +185,7 @@ def _tests(campaign: Campaign) -> str:
 
 def ended(campaign: Campaign) -> Trusted:
     if campaign.stage is Stage.ENDED and campaign.outcome is not None:
-        how = text(steps.ENDS[campaign.outcome])
+        how = text(steps.ended(campaign))
     else:
         how = Trusted(f"**not ended**: {text(terminal.DOING[campaign.stage])}")
     reason = code(campaign.reason) if campaign.reason else ""
