@@ -7,7 +7,8 @@ can be compiled for any chip, as it is or with other launch numbers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from inspect import Parameter
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,10 @@ from bot.worker.passes import materials, run_pass
 
 OPTIONS = ("num_warps", "num_stages")
 _run_original = JITFunction.run
+
+
+class NotTheLaunch(Exception):
+    """A launch with such numbers cannot be written."""
 
 
 class Address:
@@ -62,11 +67,17 @@ def _trait(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Capture:
-    """One launch, ready to be compiled."""
+    """One launch, ready to be compiled.
+
+    A kernel may have a parameter called `num_warps`: Triton takes it for the option too where a launch says it by name,
+    and only for a constant where it is said by position. So what was said by position is compiled by position.
+    """
 
     function: JITFunction[Any]
     arguments: dict[str, Any]
     """By parameter name, tensors as addresses."""
+    placed: int
+    """The first so many of them were said by position."""
     options: dict[str, Any]
     grid: Any
     regions: tuple[tuple[str, int], ...]
@@ -96,22 +107,35 @@ class Capture:
         return (*sizes, 1, 1, 1)[:3]
 
     def with_numbers(self, override: Override) -> Capture:
+        """An option that is a parameter too is both from now on, and so are said by name the arguments behind it."""
         changed = {name: getattr(override, name) for name in OPTIONS if getattr(override, name) is not None}
+        own = {name: value for name, value in changed.items() if name in self.arguments}
         constants = {name: value for name, value in override.constants if name in self.constexprs}
-        return Capture(
-            self.function,
-            {**self.arguments, **constants},
-            {**self.options, **changed},
-            self.grid,
-            self.regions,
-            self.file,
-            self.sha256,
+        return replace(
+            self,
+            arguments={**self.arguments, **constants, **own},
+            placed=min([self.placed, *(list(self.arguments).index(name) for name in own)]),
+            options={**self.options, **changed},
         )
+
+    def _by_name(self) -> dict[str, Any]:
+        """What is said by name. A default is left to Triton, for which it is no option.
+
+        Raises NotTheLaunch where another option's own parameter would have to be said by name, and so would count.
+        """
+        told = dict(list(self.arguments.items())[self.placed :])
+        unsaid = [name for name in OPTIONS if name in told and name not in self.options]
+        for name in unsaid:
+            if self.function.signature.parameters[name].default is Parameter.empty:
+                raise NotTheLaunch(f"{self.kernel} is told {name} by position, behind a number that is to be another")
+            del told[name]
+        return {**told, **self.options}
 
     def compile(self, driver: StubDriver, arch: Arch) -> Any:
         """A CompiledKernel for this chip. Triton's own `run`, told to warm up only."""
         driver.aim(arch)
-        return _run_original(self.function, grid=None, warmup=True, **self.arguments, **self.options)
+        placed = list(self.arguments.values())[: self.placed]
+        return _run_original(self.function, *placed, grid=None, warmup=True, **self._by_name())
 
     def caught(self, arch: Arch) -> Caught:
         return Caught(
@@ -144,7 +168,7 @@ class Recorder:
         self.around(True)
         try:
             names = {p.name for p in function.params}
-            options = {k: v for k, v in kwargs.items() if k not in names}
+            options = {k: v for k, v in kwargs.items() if k not in names or k in OPTIONS}
             bound = function.signature.bind(*args, **{k: v for k, v in kwargs.items() if k in names})
             bound.apply_defaults()
             regions = tuple((name, covered_bytes(tensor)) for name, tensor in distinct_tensors(bound.arguments))
@@ -152,7 +176,7 @@ class Recorder:
             if not digest:
                 raise NotTheVariant(f"the source of {function.fn.__name__} is in no file")
             arguments = {name: _address(value) for name, value in bound.arguments.items()}
-            self.captures.append(Capture(function, arguments, options, grid, regions, file, digest))
+            self.captures.append(Capture(function, arguments, len(args), options, grid, regions, file, digest))
         finally:
             self.around(False)
 

@@ -112,3 +112,28 @@ def test_what_an_op_asserts_of_values_is_taken_to_hold(seen: dict[str, Any]) -> 
     """Recorded without values: `assert labels.max() < classes` has to pass, `if x.isnan().any()` must not."""
     kernels = [launch["kernel"] for launch in seen["asserting"]["launches"]]
     assert kernels == [launch["kernel"] for launch in seen["plain"]["cases"][0]["launches"]]
+
+
+def test_a_launch_number_that_is_a_parameter_counts_where_it_is_said_by_name(seen: dict[str, Any]) -> None:
+    """As in Triton: 16 warps by name run; of 32 by position and 16 by default nothing comes, and four do."""
+    by_name, by_position, by_default = seen["speaking"]["cases"][0]["launches"]
+    assert [(one["num_warps"], one["num_stages"]) for one in (by_name, by_position, by_default)] == [
+        (16, 2),
+        (4, 3),
+        (4, 3),
+    ]
+    assert seen["compiled"][:3] == [16, 4, 4], "and that is what Triton's compiler was told"
+
+
+def test_another_one_is_both_the_option_and_the_parameter(seen: dict[str, Any]) -> None:
+    first, _, last = seen["speaking"]["tried"]
+    for launch in (*first["launches"][:2], last["launches"][2]):
+        assert launch["refusal"] is None and launch["num_warps"] == 8
+        assert ["num_warps", "8"] in launch["constants"]
+    assert seen["compiled"][3:] == [8, 8, 8]
+
+
+def test_one_that_would_make_another_count_is_refused_with_the_reason(seen: dict[str, Any]) -> None:
+    by_name, by_position, _ = seen["speaking"]["tried"][1]["launches"]
+    assert by_name["refusal"] is None and by_name["num_stages"] == 8
+    assert "speaking_kernel is told num_warps by position" in by_position["refusal"]["detail"]

@@ -36,6 +36,18 @@ def tuned_kernel(y, x, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def speaking_kernel(y, x, n, BLOCK: tl.constexpr, num_stages: tl.constexpr, num_warps: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def quiet_kernel(y, x, n, BLOCK: tl.constexpr, num_warps: tl.constexpr = 16):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
 def partial_kernel(out, x, n, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tl.store(out + tl.program_id(0) * BLOCK + i, tl.load(x + i, mask=i < n, other=0.0))
@@ -71,6 +83,19 @@ class Op(torch.autograd.Function):
         return dy * parts.sum(), None
 
 
+class Speaking(torch.autograd.Function):
+    """Its kernels have launch numbers among their parameters: said by name, by position, and not at all."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        y, n = torch.empty_like(x), x.numel()
+        grid = (triton.cdiv(n, 1024),)
+        speaking_kernel[grid](y, x, n, BLOCK=1024, num_stages=2, num_warps=16)
+        speaking_kernel[grid](y, x, n, 1024, 2, 32)
+        quiet_kernel[grid](y, x, n, BLOCK=1024)
+        return y
+
+
 def call(direction: str, factor: float = 2.5) -> Call:
     x = TensorSpec("x", "bfloat16", (64, 4096), grad=True)
     arguments = (Argument("x", tensor=x), Argument("factor", value=factor))
@@ -91,10 +116,25 @@ def main() -> None:
         Override("no_such_kernel", num_warps=1),
     )
     survey = dataclasses.replace(plain, calls=calls[:1], passports=(), overrides=tries)
+    other = tuple(
+        Override(kernel, **{number: 8})
+        for kernel, number in (
+            ("speaking_kernel", "num_warps"),
+            ("speaking_kernel", "num_stages"),
+            ("quiet_kernel", "num_warps"),
+        )
+    )
+    recorder.record(Speaking, calls[0])
+    captures = tuple(recorder.captures)
+    eight = [one.with_numbers(Override(one.kernel, num_warps=8)) for one in captures]
     seen = {
         "plain": dataclasses.asdict(compile_job(Op, recorder, driver, plain)),
         "asserting": dataclasses.asdict(recorder.record(Op, call("forward", ASSERTS))[0]),
         "survey": dataclasses.asdict(compile_job(Op, recorder, driver, survey)),
+        "speaking": dataclasses.asdict(
+            compile_job(Speaking, recorder, driver, dataclasses.replace(survey, overrides=other))
+        ),
+        "compiled": [one.compile(driver, arch).metadata.num_warps for one in (*captures, *eight)],
     }
     print(json.dumps(seen))
 
