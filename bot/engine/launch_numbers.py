@@ -6,6 +6,7 @@ the dictionary that holds it.
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,14 +14,16 @@ from functools import lru_cache
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import kernels, passed_on, source
+from bot.engine import by_place, kernels, passed_on, source
 from bot.engine.finding import findall, nodes
-from bot.engine.most_warps import ANYWHERE, SAID, with_most
+from bot.engine.most_warps import ANYWHERE, MOST_WARPS, SAID, with_most
 from bot.engine.passed_on import Place
 from bot.engine.source import STAGES, WARPS, LaunchSite, NotUnderstood
 
 USUAL_WARPS = "4"
 """What Triton takes where a launch says nothing."""
+PLAIN = frozenset(("min", "max"))
+"""What a number may be made with that can be worked out here."""
 MORE = re.compile(rf"min\((?P<factor>\d+) \* (?P<held>\w+), (?:{'|'.join(map(re.escape, SAID))})\)")
 FEWER = re.compile(r"max\((?P<held>\w+) // (?P<factor>\d+), 1\)")
 POWER = m.Call(
@@ -110,10 +113,14 @@ def _set_passed_on(site: LaunchSite, name: str, text: str, why: str, held: Place
     value = source.expression(text)
     if not _is_known(site, value, _position(site, held)):
         raise NotUnderstood("what the number is made of is not known where the dictionary is")
-    line = held.with_value(name, value)
-    lines = source.commented(line.leading_lines, why)
-    new = site.function.deep_replace(held.line, line.with_changes(leading_lines=lines))
-    return cst.ensure_type(new, cst.FunctionDef)
+    module = cst.Module(body=[site.function])
+    if held.variable:
+        line = source.assignment(f'{held.variable}["{name}"] = {text}', why)
+        new = source.launched_after(site, [line], site.call)
+    else:
+        changed = held.with_value(name, value)
+        new = [changed.with_changes(leading_lines=source.commented(changed.leading_lines, why))]
+    return cst.ensure_type(source.spliced(module, [(held.line, new)]).body[0], cst.FunctionDef)
 
 
 def _position(site: LaunchSite, held: Place) -> int:
@@ -137,7 +144,7 @@ def _narrowed(text: str, numbers: Numbers, site: LaunchSite, old: str) -> str:
 
 def _width(site: LaunchSite, numbers: Numbers) -> str:
     """The variable that the launch's block is the next power of two of."""
-    given = site.argument(numbers.block_name)
+    given = by_place.told(site, numbers.block_name)
     made = findall(site.function, m.Assign(targets=[m.AssignTarget(m.Name(source.code(given)))])) if given else ()
     calls = [call for line in made for call in findall(line, POWER)]
     widths = {source.code(cst.ensure_type(call, cst.Call).args[0].value) for call in calls}
@@ -174,6 +181,7 @@ def _number(site: LaunchSite, name: str, text: str, why: str, *, keeps: bool = F
     the place where it is made."""
     held, given = _given(site, name)
     once = len(findall(site.function, m.Call(func=m.Subscript(value=m.Name(site.kernel))))) == 1
+    once = once and (held is None or not held.variable)
     if once and isinstance(given, cst.Name) and source.loads(site.function, given.value) == 1:
         known = not keeps and (held is None or _is_known(site, given, _position(site, held)))
         changed = _set_variable(site, given.value, text, why) if known else None
@@ -188,7 +196,7 @@ def _number(site: LaunchSite, name: str, text: str, why: str, *, keeps: bool = F
 
 def _block(module: cst.Module, site: LaunchSite, numbers: Numbers) -> cst.FunctionDef:
     """A new block goes in right after the old one is known: a grid that is computed from it follows."""
-    given = site.argument(numbers.block_name)
+    given = by_place.told(site, numbers.block_name)
     assert numbers.block is not None
     if not isinstance(given, cst.Name):
         raise NotUnderstood(f"{numbers.block_name} of {site.kernel} is not a variable")
@@ -211,11 +219,37 @@ def _lines(statement: cst.BaseStatement) -> tuple[cst.EmptyLine, ...]:
 
 
 def _block_text(site: LaunchSite, numbers: Numbers) -> str:
-    given = site.argument(numbers.block_name)
+    given = by_place.told(site, numbers.block_name) or passed_on.said(site, numbers.block_name)
     text = source.code(given) if given is not None else ""
     if not text or len(text) > LONGEST_BLOCK or "\n" in text:
-        raise NotUnderstood(f"the launch of {site.kernel} does not say its {numbers.block_name} by name")
+        raise NotUnderstood(f"the launch of {site.kernel} does not say its {numbers.block_name}")
     return text
+
+
+def _with_block(template: str, block: str) -> str:
+    """The expression with the block in it: a plain number where nothing but a number is left."""
+    text = template.replace("{block}", block)
+    if not block.isdecimal():
+        return text
+    each = {most: _value(text.replace("{most}", str(most))) for most in (ANYWHERE, MOST_WARPS)}
+    if None in each.values():
+        return text
+    few, many = each.values()
+    return str(few) if few == many else "{most}" if (few, many) == tuple(each) else text
+
+
+def _value(text: str) -> int | None:
+    """What an expression of numbers alone comes to."""
+    try:
+        found = ast.parse(text, mode="eval")
+        names = {node.id for node in ast.walk(found) if isinstance(node, ast.Name)}
+        return (
+            int(eval(compile(found, "", "eval"), {"__builtins__": {}, "min": min, "max": max}))
+            if names <= PLAIN
+            else None
+        )
+    except (SyntaxError, ValueError, ArithmeticError):
+        return None
 
 
 def _only_site(module: cst.Module, numbers: Numbers, index: int) -> LaunchSite:
@@ -231,11 +265,12 @@ def _write_one(module: cst.Module, numbers: Numbers, index: int) -> cst.Module:
     for name, template in ((WARPS, numbers.warps), (STAGES, numbers.stages)):
         if template is not None:
             site = _only_site(module, numbers, index)
-            in_call = site.argument(name) is not None or all(arg.star != "**" for arg in site.call.args)
-            block = "" if in_call and "{block}" not in template else _block_text(site, numbers)
-            text = with_most(template, module).format(block=block)
+            text = _with_block(template, _block_text(site, numbers)) if "{block}" in template else template
+            text = with_most(text, module)
             keeps = numbers.up_to is not None
             text = _narrowed(text, numbers, site, _old(site, name)) if keeps else text
+            module = by_place.by_name(module, site, name)
+            site = _only_site(module, numbers, index)
             module, why = source.replaced(module, site.function, _number(site, name, text, why, keeps=keeps)), ""
     return module
 
@@ -271,6 +306,9 @@ def with_other_warps(text: str, kernel: str, *, more: bool, why: str) -> str:
         now = with_most(_scaled(today, more=more), module)
         if now == today:
             continue
+        module = by_place.by_name(module, site, WARPS)
+        site = source.sites(module, kernel)[index]
+        held, _ = _given(site, WARPS)
         if held is not None:
             changed = _set_passed_on(site, WARPS, now, why, held)
         else:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bot.engine import rewriting, settings_table, steps
-from bot.engine.settings_table import Config, Row, Rule
+from bot.engine.settings_table import Row, Rule, config_of
 from bot.engine.source import NotUnderstood
 from bot.engine.space import (
     LIKELY_PER_THREAD,
@@ -17,8 +17,11 @@ from bot.engine.space import (
     SMALLEST_BLOCK,
     THREADS_PER_WARP,
     WARPS,
+    Followed,
     block_constant,
+    followed,
     next_power,
+    plain_counts,
 )
 from bot.model.measurement import Case, CaseResult, Launch, Measurement, Suite
 from bot.model.race import MOST_RACERS, Numbers, Race
@@ -40,7 +43,8 @@ class Racing:
 def rule_of(numbers: Numbers) -> Rule:
     if numbers.warps is not None:
         return settings_table.always(numbers.kernel, numbers.block_name, numbers.warps)
-    return settings_table.per_thread(numbers.kernel, numbers.block_name, numbers.each or PER_THREAD[0], numbers.cap)
+    each = numbers.each or PER_THREAD[0]
+    return settings_table.per_thread(numbers.kernel, numbers.block_name, each, numbers.cap, numbers.held)
 
 
 def launched(facts: Measurement) -> dict[str, list[tuple[str, Launch]]]:
@@ -51,44 +55,35 @@ def launched(facts: Measurement) -> dict[str, list[tuple[str, Launch]]]:
     return found
 
 
-def _block_name(launches: Sequence[tuple[str, Launch]]) -> str | None:
-    """The constant that all launches of a kernel call their block."""
-    blocks = [block_constant(launch) for _, launch in launches]
-    names = {found[0] for found in blocks if found is not None}
-    return names.pop() if len(names) == 1 and None not in blocks else None
-
-
-def _configs(launches: Sequence[tuple[str, Launch]]) -> list[Config]:
-    """Block and warps of each launch as it is."""
-    return [(found[1], launch.num_warps) for _, launch in launches if (found := block_constant(launch)) is not None]
-
-
-def _imaginable(kernel: str, name: str, blocks: Sequence[int], *, walks: bool) -> Iterator[Numbers]:
+def _imaginable(kernel: str, block: Followed, blocks: Sequence[int], *, walks: bool) -> Iterator[Numbers]:
     """The likeliest first. A kernel that walks its row by the block may also take smaller steps."""
+    name, held = block.name, block.held
     for each in PER_THREAD:
-        yield Numbers(kernel=kernel, block_name=name, each=each)
+        yield Numbers(kernel=kernel, block_name=name, each=each, held=held)
     for warps in WARPS:
         threads = warps * THREADS_PER_WARP
-        if all(threads <= block <= MOST_PER_THREAD * threads for block in blocks):
-            yield Numbers(kernel=kernel, block_name=name, warps=warps)
+        if all(threads <= size * held <= MOST_PER_THREAD * threads for size in blocks):
+            yield Numbers(kernel=kernel, block_name=name, warps=warps, held=held)
     for scale in SCALED if walks else ():
         cap = max(blocks) // scale
         for each in LIKELY_PER_THREAD if cap >= SMALLEST_BLOCK else ():
-            yield Numbers(kernel=kernel, block_name=name, each=each, cap=cap)
+            yield Numbers(kernel=kernel, block_name=name, each=each, cap=cap, held=held)
 
 
 def numbers_of(kernel: str, launches: Sequence[tuple[str, Launch]], text: str) -> tuple[Numbers, ...]:
     """Numbers that change some launch, none of them twice under two names."""
-    name = _block_name(launches)
-    if name is None:
-        return ()
-    now = _configs(launches)
-    blocks = [block for block, _ in now]
+    alone = [launch for _, launch in launches]
+    block = followed(alone, text)
+    if block is None:
+        return tuple(Numbers(kernel=kernel, block_name="", warps=warps) for warps in plain_counts(alone, text))
+    now = [config_of(launch, block) for launch in alone]
+    blocks = [size for size, _ in now]
+    most = MOST_PER_THREAD * THREADS_PER_WARP
     seen, found = {tuple(now)}, []
-    for numbers in _imaginable(kernel, name, blocks, walks=steps.by_block(text, kernel, name)):
+    for numbers in _imaginable(kernel, block, blocks, walks=steps.by_block(text, kernel, block.name)):
         rule = rule_of(numbers)
-        given = tuple(rule.config(block) for block in blocks)
-        if given not in seen and all(block <= MOST_PER_THREAD * THREADS_PER_WARP * warps for block, warps in given):
+        given = tuple(rule.config(size) for size in blocks)
+        if given not in seen and all(size * block.held <= most * warps for size, warps in given):
             seen.add(given)
             found.append(numbers)
     return tuple(found)
@@ -167,16 +162,22 @@ def _widths(cases: Sequence[tuple[Case, int]]) -> dict[str, int]:
     return {case: shape[follows[0]] for case, shape, _ in shapes}
 
 
-def _row(result: CaseResult, kernel: str, weight: float, now: float, laps: Sequence[tuple[Rule, float]]) -> Row | None:
+def _row(
+    result: CaseResult,
+    kernel: str,
+    block: Followed | None,
+    weight: float,
+    now: float,
+    laps: Sequence[tuple[Rule, float]],
+) -> Row | None:
     launch = next((launch for launch in result.launches if launch.kernel == kernel), None)
-    found = block_constant(launch) if launch is not None else None
-    if launch is None or found is None or result.timing is None:
+    if launch is None or result.timing is None or (block is not None and block_constant(launch) is None):
         return None
-    today = (found[1], launch.num_warps)
+    today = config_of(launch, block)
     us = {today: result.timing.median_us}
     for rule, speedup in laps:
-        us.setdefault(rule.config(found[1]), result.timing.median_us * now / speedup)
-    return Row(result.case, weight, found[1], today, us)
+        us.setdefault(rule.config(today[0]), result.timing.median_us * now / speedup)
+    return Row(result.case, weight, today[0], today, us, held=block.held if block else 1)
 
 
 def tables(race: Race, facts: Measurement, suite: Suite) -> dict[str, tuple[str, tuple[Row, ...]]]:
@@ -187,14 +188,16 @@ def tables(race: Race, facts: Measurement, suite: Suite) -> dict[str, tuple[str,
     now = {lap.case: lap.speedup for lap in itself.laps}
     weights = {case.id: case.weight for case in suite.cases}
     found: dict[str, tuple[str, tuple[Row, ...]]] = {}
-    for kernel, name in dict.fromkeys((n.kernel, n.block_name) for racer in race.others for n in racer.numbers):
+    ran = dict.fromkeys((n.kernel, n.block_name, n.held) for racer in race.others for n in racer.numbers)
+    for kernel, name, held in ran:
+        block = Followed(name, held) if name else None
         mine = [(rule_of(n), racer) for racer in race.others for n in racer.numbers if n.kernel == kernel]
         rows = []
         for result in facts.cases:
             if any(launch.kernel == kernel for launch in result.launches):
                 laps = [(rule, lap.speedup) for rule, racer in mine for lap in racer.laps if lap.case == result.case]
                 known = result.case in now and result.case in weights
-                row = _row(result, kernel, weights[result.case], now[result.case], laps) if known else None
+                row = _row(result, kernel, block, weights[result.case], now[result.case], laps) if known else None
                 rows.append(row)
         complete = tuple(row for row in rows if row is not None)
         if complete and len(complete) == len(rows):

@@ -14,8 +14,8 @@ from bot.analysis.stats import geometric_mean
 from bot.engine import launch_numbers
 from bot.engine.most_warps import ANYWHERE, MOST_WARPS
 from bot.engine.source import ESTIMATED, MEASURED
-from bot.engine.space import PER_THREAD, THREADS_PER_WARP, block_constant, next_power
-from bot.model.measurement import CaseResult, Measurement, Suite, Survey
+from bot.engine.space import PER_THREAD, THREADS_PER_WARP, Followed, block_constant, followed, next_power
+from bot.model.measurement import CaseResult, Launch, Measurement, Suite, Survey
 
 NEAR_BEST = 1.02
 """A readable rule may cost this much against the best setting of each case."""
@@ -45,6 +45,8 @@ class Row:
     us: Mapping[Config, float]
     width: int = 0
     """Columns of its rows, of which the block is made; 0 where nobody knows."""
+    held: int = 1
+    """Blocks that a program holds at a time."""
 
     def gain(self, config: Config) -> float | None:
         us = self.us.get(config)
@@ -88,8 +90,8 @@ class Choice:
     best_gain: float
 
 
-def per_thread(kernel: str, name: str, each: int, cap: int | None = None) -> Rule:
-    step = each * THREADS_PER_WARP
+def per_thread(kernel: str, name: str, each: int, cap: int | None = None, held: int = 1) -> Rule:
+    step = max(each * THREADS_PER_WARP // held, 1)
     columns = f"steps of {cap} columns with " if cap is not None else ""
     return Rule(
         kernel=kernel,
@@ -102,12 +104,13 @@ def per_thread(kernel: str, name: str, each: int, cap: int | None = None) -> Rul
 
 
 def always(kernel: str, name: str, warps: int) -> Rule:
-    """The same count at any width: for a race, never for a patch."""
+    """The same count at any width: for a race, and for a patch where there is no block that it could follow."""
     return Rule(kernel, name, str(warps) if warps <= ANYWHERE else "{most}", lambda _: warps, f"{warps} warps")
 
 
-def _steps(kernel: str, name: str, table: Mapping[int, int]) -> Rule | None:
+def _steps(kernel: str, name: str, table: Mapping[int, int], held: int = 1) -> Rule | None:
     """Thresholds on the block, read from the best warps of each recorded block."""
+    widest = max(WIDEST // held, 1)
     edges: list[tuple[int, int]] = []
     for block in sorted(table):
         if edges and edges[-1][1] == table[block]:
@@ -119,18 +122,18 @@ def _steps(kernel: str, name: str, table: Mapping[int, int]) -> Rule | None:
     last = edges[-1][1]
 
     def warps_of(block: int) -> int:
-        return next((warps for edge, warps in edges[:-1] if block <= edge), max(last, min(block // WIDEST, MOST_WARPS)))
+        return next((warps for edge, warps in edges[:-1] if block <= edge), max(last, min(block // widest, MOST_WARPS)))
 
     listed = [f"{warps} warps up to a block of {block}" for block, warps in edges[:-1]]
     says = ", ".join([*listed, f"{last} {'beyond' if listed else 'warps'}"])
-    return Rule(kernel, name, _steps_text(edges), warps_of, says)
+    return Rule(kernel, name, _steps_text(edges, widest), warps_of, says)
 
 
-def _steps_text(edges: Sequence[tuple[int, int]]) -> str:
+def _steps_text(edges: Sequence[tuple[int, int]], widest: int) -> str:
     """Each count up to its block, and beyond the last one as many as keep a thread from too much. Never too many."""
     *earlier, (_, last) = edges
     ends = last > ANYWHERE and all(warps <= ANYWHERE for _, warps in earlier)
-    text = "{most}" if ends else f"max({last}, {{block}} // {WIDEST})"
+    text = "{most}" if ends else f"max({last}, {{block}} // {widest})"
     for block, warps in reversed(earlier):
         text = f"{warps} if {{block}} <= {block} else {text}"
     return text if ends else f"min({text}, {{most}})"
@@ -152,13 +155,17 @@ def _best_warps(rows: Sequence[Row]) -> dict[int, int]:
 
 
 def _rules(kernel: str, name: str, rows: Sequence[Row], *, blocks: bool) -> list[Rule]:
-    """Rules that follow the block at any width, simple ones first. `blocks` tries each surveyed one as a cap."""
-    plain = [per_thread(kernel, name, each) for each in (16, 8, 32)]
+    """Rules that follow the block at any width, simple ones first. `blocks` tries each surveyed one as a cap. Without a
+    block to follow a count is all there is."""
+    if not name:
+        return [always(kernel, name, warps) for warps in sorted({warps for row in rows for _, warps in row.us})]
+    held = rows[0].held
+    plain = [per_thread(kernel, name, each, held=held) for each in (16, 8, 32)]
     if not blocks:
         return plain
     widest = max(row.block for row in rows)
     caps = sorted({block for row in rows for block, _ in row.us if block < widest}, reverse=True)
-    return plain + [per_thread(kernel, name, each, cap) for cap in caps for each in PER_THREAD]
+    return plain + [per_thread(kernel, name, each, cap, held) for cap in caps for each in PER_THREAD]
 
 
 def _edges(rows: Sequence[Row]) -> list[int]:
@@ -222,7 +229,7 @@ def choose(rows: Sequence[Row], kernel: str, name: str, *, blocks: bool, narrow:
     """The rule for one kernel, or None where it promises less than 1 %. Thresholds are taken when they pay for it;
     `narrow` where the source can tell how wide a row is."""
     best = _best(rows, kernel, name, blocks=blocks)
-    steps = None if blocks else _steps(kernel, name, _best_warps(rows))
+    steps = None if blocks or not name else _steps(kernel, name, _best_warps(rows), rows[0].held)
     for other in (
         _tried(steps, rows) if steps is not None else None,
         _narrow(rows, kernel, name, blocks=blocks) if narrow else None,
@@ -237,42 +244,46 @@ def _config(survey: Survey, name: str, today: Config) -> Config:
     return constants.get(name, today[0]), survey.setting.num_warps or today[1]
 
 
+def config_of(launch: Launch, block: Followed | None) -> Config:
+    """Block and warps of a launch; the block is 0 where there is none to follow."""
+    found = block_constant(launch) if block is not None else None
+    return (found[1] if found is not None else 0, launch.num_warps)
+
+
 def _row(
-    result: CaseResult, kernel: str, name: str, surveys: Iterable[Survey], suite: Suite, price: Price
+    result: CaseResult, kernel: str, block: Followed | None, surveys: Iterable[Survey], suite: Suite, price: Price
 ) -> Row | None:
     case = next((case for case in suite.cases if case.id == result.case), None)
     launch = next((launch for launch in result.launches if launch.kernel == kernel), None)
-    found = block_constant(launch) if launch is not None else None
-    if case is None or launch is None or found is None or result.timing is None:
+    if case is None or launch is None or result.timing is None:
         return None
-    today = (found[1], launch.num_warps)
+    today = config_of(launch, block)
     us = {today: result.timing.median_us}
     for survey in surveys:
         value = price(survey, result, case)
         if value is not None:
-            us[_config(survey, name, today)] = value
-    return Row(result.case, case.weight, found[1], today, us)
+            us[_config(survey, block.name if block else "", today)] = value
+    return Row(result.case, case.weight, today[0], today, us, held=block.held if block else 1)
 
 
-def tables(baseline: Measurement, suite: Suite, surveys: Sequence[Survey]) -> dict[str, tuple[str, tuple[Row, ...]]]:
-    """For each surveyed kernel the name of its block and one row a case that launches it."""
+def tables(
+    baseline: Measurement, suite: Suite, surveys: Sequence[Survey], text: str = ""
+) -> dict[str, tuple[str, tuple[Row, ...]]]:
+    """For each surveyed kernel the name of the block that it follows, if any, and one row a case that launches it."""
     told, price = timed(baseline, suite), price_on(baseline.runner)
     found: dict[str, tuple[str, tuple[Row, ...]]] = {}
     for kernel in dict.fromkeys(survey.setting.kernel for survey in surveys):
         mine = [survey for survey in surveys if survey.setting.kernel == kernel and survey.setting.num_stages is None]
         launches = [launch for result in told.cases for launch in result.launches if launch.kernel == kernel]
-        names = {pair[0] for launch in launches if (pair := block_constant(launch)) is not None}
-        if len(names) != 1:
-            continue
-        (name,) = names
+        block = followed(launches, text) if launches else None
         rows = [
-            _row(result, kernel, name, [s for s in mine if s.case == result.case], suite, price)
+            _row(result, kernel, block, [s for s in mine if s.case == result.case], suite, price)
             for result in told.cases
             if any(launch.kernel == kernel for launch in result.launches)
         ]
         complete = tuple(row for row in rows if row is not None)
         if complete and len(complete) == len(rows):
-            found[kernel] = (name, complete)
+            found[kernel] = (block.name if block else "", complete)
     return found
 
 

@@ -22,6 +22,9 @@ class NotUnderstood(Exception):
     """The source is not of a shape that can be edited safely; the text says what is in the way."""
 
 
+TIGHT = cst.AssignEqual(whitespace_before=cst.SimpleWhitespace(""), whitespace_after=cst.SimpleWhitespace(""))
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchSite:
     """`kernel[grid](...)` in a statement of a function, or in a branch of it."""
@@ -31,6 +34,8 @@ class LaunchSite:
     position: int
     """Index in the function's body of the statement that holds it."""
     call: cst.Call
+    parameters: tuple[str, ...] = ()
+    """Of the kernel, in their order; none where it is another module's."""
 
     @property
     def grid(self) -> cst.BaseExpression:
@@ -39,6 +44,7 @@ class LaunchSite:
         return index.value
 
     def argument(self, name: str) -> cst.BaseExpression | None:
+        """What is given by name: a launch number counts nowhere else."""
         return next((a.value for a in self.call.args if a.keyword is not None and a.keyword.value == name), None)
 
 
@@ -95,8 +101,10 @@ def _launches_in(statement: cst.BaseStatement, wanted: m.Call) -> Iterator[cst.C
 def sites(module: cst.Module, kernel: str) -> tuple[LaunchSite, ...]:
     """Every launch of a kernel, or none at all when one of them is somewhere that is not looked into."""
     wanted = m.Call(func=m.Subscript(value=m.Name(kernel)))
+    definition = kernel_named(module, kernel)
+    known = parameters(definition) if definition is not None else ()
     found = [
-        LaunchSite(kernel, function, position, call)
+        LaunchSite(kernel, function, position, call, known)
         for function in all_functions(module)
         for position, statement in enumerate(statements(function))
         for call in _launches_in(statement, wanted)
@@ -260,8 +268,7 @@ def with_argument(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.C
 
 def with_new_argument(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:
     """The call with a named argument that it does not have."""
-    tight = cst.AssignEqual(whitespace_before=cst.SimpleWhitespace(""), whitespace_after=cst.SimpleWhitespace(""))
-    return _with_new(call, cst.Arg(keyword=cst.Name(name), value=value, equal=tight))
+    return _with_new(call, cst.Arg(keyword=cst.Name(name), value=value, equal=TIGHT))
 
 
 LONGEST = 120

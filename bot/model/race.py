@@ -26,10 +26,13 @@ class Numbers(Word):
 
     kernel: str
     block_name: str
+    """Empty where no block says how much a program holds: then there is a count of warps."""
     warps: int | None = Field(default=None, ge=1, le=32)
     each: int | None = Field(default=None, ge=1)
     cap: int | None = Field(default=None, ge=1)
     """The widest block it may take; None leaves the block as it is."""
+    held: int = Field(default=1, ge=1)
+    """Blocks that a program holds at a time."""
 
 
 class Lap(Word):

@@ -278,7 +278,8 @@ def propose(brief: Brief) -> Proposal | None:
     if brief.budget <= 0:
         return None
     try:
-        tables = settings_table.tables(brief.baseline, brief.suite, brief.surveys)
+        text = "\n".join(file.text for file in brief.original)
+        tables = settings_table.tables(brief.baseline, brief.suite, brief.surveys, text)
         for proposal in _in_order(brief, tables):
             idea = along.whole(brief, proposal) if proposal is not None else None
             if idea is not None and sources_digest(idea.files) not in brief.judged:

@@ -46,8 +46,8 @@ def chosen(brief: Brief, tables: Tables) -> tuple[Choice, ...]:
         # A kernel of the library's other files may have other users: its launches here are this op's own.
         file = brief.file_of(kernel) or _launching(brief, kernel)
         if file is not None:
-            blocks = steps.by_block(file.text, kernel, name)
-            narrow = launch_numbers.knows_width(file.text, kernel, name)
+            blocks = bool(name) and steps.by_block(file.text, kernel, name)
+            narrow = bool(name) and launch_numbers.knows_width(file.text, kernel, name)
             choice = settings_table.choose(rows, kernel, name, blocks=blocks, narrow=narrow)
             found += [choice] if choice is not None else []
     return tuple(sorted(found, key=lambda choice: -choice.gain))

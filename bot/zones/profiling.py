@@ -175,7 +175,7 @@ def profiled(
             stamps = partial(bench.stamped, sources) if apart else tuple
             stamping = threads.submit(stamps) if leaves_room() else threads.submit(after, stamps)
             counting = threads.submit(after, count) if count is not None else None
-            settings = launch_settings(launches)
+            settings = launch_settings(launches, "\n".join(file.text for file in sources))
 
             def surveyed() -> tuple[Survey, ...]:
                 stamping.result()  # both keep every processor busy, and count the seconds that a kernel takes

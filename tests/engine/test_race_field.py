@@ -72,10 +72,11 @@ def test_a_kernel_that_walks_its_row_by_the_block_may_take_smaller_steps() -> No
     assert {one.cap for one in numbers_of("_k", at, beside)} == {None}, "the first block is all it would see of it"
 
 
-def test_a_kernel_without_one_block_for_all_its_launches_stays_at_home() -> None:
-    assert numbers_of("_k", launches(made.launch(constants=())), ONE) == ()
-    two = launches(made.launch(block=1024), made.launch(constants=(("BLOCK_N", "1024"),)))
-    assert numbers_of("_k", two, ONE) == ()
+def test_a_kernel_without_one_block_for_all_its_launches_races_with_counts() -> None:
+    bare = numbers_of("_k", launches(made.launch(constants=(), warps=4)), ONE)
+    assert [(one.block_name, one.warps) for one in bare] == [("", 1), ("", 2), ("", 8), ("", 16), ("", 32)]
+    two = launches(made.launch(block=1024, warps=4), made.launch(constants=(("BLOCK_N", "1024"),), warps=4))
+    assert [one.warps for one in numbers_of("_k", two, ONE)] == [1, 2, 8, 16, 32]
 
 
 def test_each_racer_is_the_source_with_its_numbers_written_in() -> None:
@@ -195,6 +196,18 @@ def test_times_are_those_of_the_source_itself_by_what_the_race_saw() -> None:
     narrow, wide = rows
     assert narrow.us == {(1024, 2): pytest.approx(10.0)}, "16 elements a thread are two warps there: as it is"
     assert wide.us == {(8192, 2): pytest.approx(80.0), (8192, 16): pytest.approx(20.0)}
+
+
+def test_counts_of_a_kernel_without_a_block_are_told_by_their_warps_alone() -> None:
+    bare = made.launch(constants=(), warps=4)
+    facts = made.measurement(made.result(NARROW, bare, us=10.0), made.result(WIDE, bare, us=80.0))
+    counts = [racing.numbers for racing in field(files(ONE), facts)]
+    assert [numbers[0].warps for numbers in counts] == [1, 8, 16, 32], "two is what the source says"
+    ran = race({16: (2.5, 5.0)})
+    eight = ran.racers[1].model_copy(update={"numbers": counts[1]})
+    name, rows = tables(ran.model_copy(update={"racers": (ran.racers[0], eight)}), facts, SUITE)["_k"]
+    assert name == "" and rows[0].us == {(0, 4): pytest.approx(10.0), (0, 8): pytest.approx(5.0)}
+    assert rows[1].us[(0, 8)] == pytest.approx(20.0)
 
 
 def test_the_width_of_a_row_is_the_size_that_the_blocks_follow() -> None:

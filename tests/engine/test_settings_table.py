@@ -99,6 +99,28 @@ def test_text_and_numbers_of_a_following_rule_are_one(each: int) -> None:
         assert said(found.rule, block, AMD) == min(found.rule.config(block)[1], 16)
 
 
+def test_elements_of_several_rows_are_shared_by_the_threads() -> None:
+    """Sixteen rows of 256 columns are 4096 elements: eight a thread are 16 warps."""
+    for each in (8, 16, 32):
+        rule = per_thread("_k", "BLOCK_SIZE", each, held=16)
+        assert rule.config(256) == (256, 4096 // (32 * each)) and said(rule, 256) == rule.config(256)[1]
+    held = [replace(row("only", 256, 1, {(256, 1): 20.0, (256, 8): 10.0}), held=16)]
+    found = choose(held, "_k", "BLOCK_SIZE", blocks=False)
+    assert found is not None and found.rule.says == "16 elements a thread" and found.rule.config(128) == (128, 4)
+
+
+def test_without_a_block_to_follow_the_count_that_is_best_for_all_is_written() -> None:
+    rows = [
+        row("first", 0, 4, {(0, 4): 20.0, (0, 8): 10.0, (0, 16): 9.0}),
+        row("second", 0, 4, {(0, 4): 20.0, (0, 8): 12.0, (0, 16): 21.0}),
+    ]
+    found = choose(rows, "_k", "", blocks=False)
+    assert found is not None and found.rule.says == "8 warps"
+    before = op("_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=1024)")
+    _, new = changes(before, written(before, found, "sm_90"))
+    assert new[0].startswith("    # 8 warps: 1.8") and new[1].endswith("BLOCK_SIZE=1024, num_warps=8)")
+
+
 def test_a_rule_whose_setting_was_not_compiled_on_every_shape_is_not_taken() -> None:
     rows = [
         row("narrow", 1024, 1, {(1024, 1): 20.0, (1024, 2): 10.0}),
