@@ -15,7 +15,7 @@ from bot.model.diagnosis import Bottleneck, Strategy
 SUMS = ("sum_together", "sum_at_once")
 ATOMICS = ("add_in_float32", "partial_sums")
 LATE = (*ATOMICS, *SUMS, "scale_at_store", "scale_in_kernel", "base_two", "cache_hints")
-AHEAD = ("sum_behind_loop", "pipeline_rows", "pipeline_steps", "block_rows")
+AHEAD = ("sum_behind_loop", "pipeline_rows", "pipeline_steps", "block_rows", "rows_at_once")
 STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     Bottleneck.MEMORY: (
         *("launch_parameters", "reduce_loss", "drop_zero_fill", "tile_rows", "walk_rows", *AHEAD),
@@ -72,6 +72,7 @@ AIMS: dict[str, Aim] = {
     "pipeline_rows": Aim(("P0", "M4"), ("waiting", "issue"), "the next rows can be under way while one is worked on"),
     "pipeline_steps": Aim(("P0", "M4"), ("waiting", "issue"), "the next block of a row can be under way meanwhile"),
     "block_rows": Aim(("P0", "G2"), UNHIDDEN, "several rows make one block, whose loads and sums wait together"),
+    "rows_at_once": Aim(("P0", "G2"), UNHIDDEN, "a program of one short row is mostly start and end"),
     "add_in_float32": Aim(("G1",), ("waiting", "issue"), "an addition in half precision is a loop of compare and swap"),
     "partial_sums": Aim(("G1",), ("waiting", "excess"), "additions to the same few places queue"),
     "sum_together": Aim(("G1", "M3"), ("fixed", BESIDE), "torch adds up and rounds in four small launches"),

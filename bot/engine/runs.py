@@ -169,7 +169,8 @@ def shares_all_rows(site: LaunchSite, kernel: cst.FunctionDef, run: Run) -> str:
     return rows
 
 
-def _base(address: cst.BaseExpression, names: Names, pointers: tuple[str, ...]) -> str:
+def base_of(address: cst.BaseExpression, names: Names, pointers: tuple[str, ...]) -> str:
+    """The one pointer of the launch that an address begins with."""
     found = [term[0] for term in addresses.terms(address, names) if len(term) == 1 and term[0] in pointers]
     if len(found) != 1:
         raise NotUnderstood("a load has no pointer of the launch")
@@ -189,7 +190,7 @@ def rows_loaded(kernel: cst.FunctionDef, run: Run) -> tuple[str, ...]:
     for call in kernels.calls(run.loop, "load"):
         terms = addresses.terms(call.args[0].value, names)
         if any(run.row in term for term in terms) and any((block,) in terms for block in blocks):
-            found.append(_base(call.args[0].value, names, parameters))
+            found.append(base_of(call.args[0].value, names, parameters))
     if not found or len(blocks) != 1:
         raise NotUnderstood("no rows are loaded in the loop")
     return tuple(found)
@@ -205,11 +206,15 @@ def block_of(kernel: cst.FunctionDef) -> str:
 
 def row_bytes(site: LaunchSite, kernel: cst.FunctionDef, run: Run) -> str:
     """The host's expression for the bytes that one turn of the loop loads: a block of every tensor with rows in it."""
-    loaded = rows_loaded(kernel, run)
-    block = site.argument(block_of(kernel))
+    return bytes_of(site, kernel, rows_loaded(kernel, run))
+
+
+def bytes_of(site: LaunchSite, kernel: cst.FunctionDef, pointers: tuple[str, ...]) -> str:
+    """The host's expression for the bytes of a block of each tensor behind these pointers."""
+    block = given(site, kernel, block_of(kernel))
     if not isinstance(block, cst.Name):
         raise NotUnderstood("the launch does not take its block from a variable")
-    tensors = [given(site, kernel, pointer) for pointer in dict.fromkeys(loaded)]
+    tensors = [given(site, kernel, pointer) for pointer in dict.fromkeys(pointers)]
     if not all(isinstance(tensor, cst.Name) for tensor in tensors):
         raise NotUnderstood("the rows come from no variables")
     each = [f"{source.code(tensor)}.element_size()" for tensor in tensors]

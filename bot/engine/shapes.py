@@ -1,12 +1,13 @@
-"""What each value of a loop over rows has an element for: every row, every column, both, or neither.
+"""What each value of a loop over rows has an element for: every row, every column, both, or neither. And each value of
+a kernel with a program for each row.
 
-With that known the loop can take several rows a turn: a number of one row becomes a column of numbers, everything else
-spreads by itself, and only loads, stores, reductions and running sums have to be told.
+With that known the loop, or the program, can take several rows at once: a number of one row becomes a column of
+numbers, everything else spreads by itself, and only loads, stores, reductions and running sums have to be told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -31,14 +32,17 @@ Holds = Callable[[cst.BaseExpression], bool]
 
 @dataclass(slots=True)
 class Shapes:
-    """The values of a kernel with one loop over rows."""
+    """The values of a kernel with one loop over rows, or with a program for each row."""
 
-    run: Run
+    row: str
+    """The variable that holds the row."""
     loads: list[cst.Call] = field(default_factory=list)
-    """In the loop, of something that differs from row to row."""
+    """Where the row is known, of something that differs from row to row."""
+    blocks: list[cst.Call] = field(default_factory=list)
+    """Of these, the loads of rows."""
     stores: list[cst.Call] = field(default_factory=list)
     reductions: list[cst.Call] = field(default_factory=list)
-    """In the loop, of blocks over their columns."""
+    """Where the row is known, of blocks over their columns."""
     sums: dict[str, int] = field(default_factory=dict)
     """Names that grow from turn to turn by `+=`, with what they had an element for before the loop."""
     grown: list[cst.AugAssign] = field(default_factory=list)
@@ -53,12 +57,18 @@ def _lines(body: cst.BaseSuite) -> Iterator[tuple[cst.BaseSmallStatement, tuple[
             yield from ((small, ()) for small in statement.body)
         elif isinstance(statement, cst.If):
             branches: cst.If | cst.Else | None = statement
+            test = statement
             while branches is not None:
-                around = (branches,) if isinstance(branches, cst.If) else ()
-                yield from ((small, (*around, *more)) for small, more in _lines(branches.body))
+                test = branches if isinstance(branches, cst.If) else test
+                yield from ((small, (test, *more)) for small, more in _lines(branches.body))
                 branches = branches.orelse if isinstance(branches, cst.If) else None
         else:
             raise NotUnderstood("it does more than compute, load and store")
+
+
+def _spreads(shape: int, over: int) -> bool:
+    """Whether a value becomes one of another shape by itself. A store and a load spread no columns over rows."""
+    return not shape & ~over and shape in (NUMBER, PER_ROW, over)
 
 
 def names(node: cst.CSTNode) -> set[str]:
@@ -79,9 +89,9 @@ def _target(small: cst.BaseSmallStatement) -> str:
 class _Reader:
     """Goes through the kernel in order and keeps what is known of each name."""
 
-    def __init__(self, kernel: cst.FunctionDef, run: Run) -> None:
-        self.kernel, self.run, self.inside = kernel, run, False
-        self.found = Shapes(run)
+    def __init__(self, kernel: cst.FunctionDef, row: str) -> None:
+        self.kernel, self.inside = kernel, False
+        self.found = Shapes(row)
         self.known: dict[str, int] = dict.fromkeys(source.parameters(kernel), NUMBER)
         self.constants = {
             str(p.name.value)
@@ -89,25 +99,25 @@ class _Reader:
             if p.annotation is not None and "constexpr" in source.code(p.annotation.annotation)
         }
 
-    def read(self) -> Shapes:
+    def read(self, run: Run) -> Shapes:
         body = list(source.statements(self.kernel))
-        at = next(i for i, statement in enumerate(body) if statement is self.run.loop)
+        at = next(i for i, statement in enumerate(body) if statement is run.loop)
         self._block(cst.IndentedBlock(body=body[:at]))
-        self._sums()
+        self._sums(run)
         self.inside = True
-        self.known[self.run.row] = PER_ROW
-        self._block(self.run.loop.body)
+        self.known[run.row] = PER_ROW
+        self._block(run.loop.body)
         after = cst.IndentedBlock(body=body[at + 1 :])
-        gone = (set(self.found.made) | {self.run.row}) & names(after)
+        gone = (set(self.found.made) | {run.row}) & names(after)
         if gone or any(_target(small) for small, _ in _lines(after)):
             raise NotUnderstood("something of the last row is used behind the loop")
         return self.found
 
-    def _sums(self) -> None:
+    def _sums(self, run: Run) -> None:
         """Running sums: made before the loop, and in it only ever grown."""
-        grown = {_target(small) for small, _ in _lines(self.run.loop.body) if isinstance(small, cst.AugAssign)}
+        grown = {_target(small) for small, _ in _lines(run.loop.body) if isinstance(small, cst.AugAssign)}
         self.found.sums = {name: self.known[name] for name in grown & set(self.known)}
-        for small, _ in _lines(self.run.loop.body):
+        for small, _ in _lines(run.loop.body):
             name = _target(small)
             if name in self.found.sums and isinstance(small, cst.AugAssign):
                 read = source.loads(small.value, name)
@@ -122,9 +132,9 @@ class _Reader:
                 used = names(test)
                 if kernels.calls(test) or used & (set(self.known) - self.constants):
                     raise NotUnderstood("a branch depends on more than constants")
-            self._statement(small)
+            self._statement(small, always=not around)
 
-    def _statement(self, small: cst.BaseSmallStatement) -> None:
+    def _statement(self, small: cst.BaseSmallStatement, *, always: bool) -> None:
         name = _target(small)
         if isinstance(small, cst.Expr):
             if isinstance(small.value, cst.Call):
@@ -140,17 +150,21 @@ class _Reader:
         if isinstance(small, cst.AugAssign):
             shape |= self.known.get(name, NUMBER)
         if self.inside:
-            if self.known.get(name, shape) != shape:
+            if self.known.get(name, shape) != shape and not self._may_change(name, always=always):
                 raise NotUnderstood(f"{name} stands for two things")
             self.found.made.setdefault(name, []).append(small)
         self.known[name] = shape
+
+    def _may_change(self, name: str, *, always: bool) -> bool:
+        """Whether a name may stand for something else from here on. In a loop it does not: there is a turn before."""
+        return False
 
     def _store(self, call: cst.Call) -> None:
         if kernels.called_name(call) != "store" or len(call.args) < 2:
             raise NotUnderstood(f"{kernels.called_name(call)} is called for what it does")
         where = self.shape(call.args[0].value)
         if self.inside:
-            if not where & PER_ROW or self.shape(call.args[1].value) & ~where:
+            if not where & PER_ROW or not _spreads(self.shape(call.args[1].value), where):
                 raise NotUnderstood("a store is not of its row")
             self._all(call.args[2:])
             self.found.stores.append(call)
@@ -182,7 +196,7 @@ class _Reader:
 
     def _call(self, call: cst.Call) -> int:
         name = kernels.called_name(call)
-        method = isinstance(call.func, cst.Attribute) and not m.matches(call.func.value, m.Name("tl"))
+        method = isinstance(call.func, cst.Attribute) and source.code(call.func.value) not in ("tl", "tl.math")
         if method and name in ("to", "cast"):
             return self.shape(cst.ensure_type(call.func, cst.Attribute).value)
         if not self.inside and name in BEFORE:
@@ -192,19 +206,25 @@ class _Reader:
             if self.inside and self._all(call.args[1:]) & ~shape:
                 raise NotUnderstood("a mask says more than the address")
             if self.inside and shape & PER_ROW:
-                self.found.loads.append(call)
+                self._loaded(call, shape)
             return shape
-        if name in REDUCTIONS:
+        if name in REDUCTIONS and not isinstance(call.func, cst.Name):
             return self._reduction(call)
         if name in SPREADING | {"min", "max"} and not method:
             return self._all(call.args)
         raise NotUnderstood(f"{name} may look at other elements")
 
+    def _loaded(self, call: cst.Call, shape: int) -> None:
+        other = kernels.argument(call, 2, "other")
+        if other is not None and not _spreads(self.shape(other), shape):
+            raise NotUnderstood("what stands behind the last column is a column itself")
+        self.found.loads.append(call)
+        if shape == BLOCK:
+            self.found.blocks.append(call)
+
     def _reduction(self, call: cst.Call) -> int:
         axis = kernels.argument(call, 1, "axis")
         if (axis is not None and kernels.integer(axis) != 0) or len(call.args) > 2:
-            if not self.inside:  # Python's own min of two numbers
-                return self._all(call.args)
             raise NotUnderstood("a reduction is not over the columns alone")
         shape = self.shape(call.args[0].value)
         if not shape & PER_COLUMN:
@@ -218,7 +238,48 @@ def shapes_of(kernel: cst.FunctionDef, run: Run) -> Shapes:
     """Raises NotUnderstood unless every statement of the kernel is understood."""
     if len(kernels.calls(kernel, "arange")) != 1:
         raise NotUnderstood("it has not one block of columns")
-    return _Reader(kernel, run).read()
+    return _Reader(kernel, run.row).read(run)
+
+
+class _OfPrograms(_Reader):
+    """A kernel whose programs take a row each, straight through."""
+
+    def __init__(self, kernel: cst.FunctionDef, row: str, helpers: Mapping[str, bool]) -> None:
+        super().__init__(kernel, row)
+        self.inside, self.helpers = True, helpers
+
+    def read_rows(self, line: cst.CSTNode) -> Shapes:
+        """`line` says which row it is."""
+        body = list(source.statements(self.kernel))
+        at = next(i for i, statement in enumerate(body) if statement is line)
+        self._block(cst.IndentedBlock(body=body[:at]))
+        self.known[self.found.row] = PER_ROW
+        self._block(cst.IndentedBlock(body=body[at + 1 :]))
+        return self.found
+
+    def _may_change(self, name: str, *, always: bool) -> bool:
+        return always
+
+    def _call(self, call: cst.Call) -> int:
+        name, is_name = kernels.called_name(call), isinstance(call.func, cst.Name)
+        if is_name and name in self.helpers:
+            if not self.helpers[name]:
+                raise NotUnderstood(f"{name} may look at other elements")
+            return self._all(call.args)
+        if is_name and name == "float":
+            return NUMBER
+        return BEFORE[name] if name in ("arange", "program_id") else super()._call(call)
+
+
+def shapes_of_rows(
+    kernel: cst.FunctionDef, row: str, line: cst.SimpleStatementLine, helpers: Mapping[str, bool]
+) -> Shapes:
+    """Of a kernel with a program for each row, in which `row = tl.program_id(0)` is a line of its own.
+    `helpers`: functions of the module, and whether they work on each element alone.
+    Raises NotUnderstood unless every statement of the kernel is understood."""
+    if len(kernels.calls(kernel, "arange")) != 1:
+        raise NotUnderstood("it has not one block of columns")
+    return _OfPrograms(kernel, row, helpers).read_rows(line)
 
 
 class Nothing:
@@ -286,7 +347,7 @@ class Nothing:
 
     def _operands(self, node: cst.BinaryOperation, holds: Holds) -> bool:
         if isinstance(node.operator, cst.Divide):
-            same = not names(node.right) & {*self.shapes.made, self.shapes.run.row} and not kernels.calls(node.right)
+            same = not names(node.right) & {*self.shapes.made, self.shapes.row} and not kernels.calls(node.right)
             return same and bool(holds(node.left))
         known = isinstance(node.operator, cst.Add | cst.Subtract | cst.Multiply)
         return known and bool(holds(node.left)) and bool(holds(node.right))

@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Iterator
 
 from bot.campaign.lineage import NUMBERS_TECHNIQUE
-from bot.engine import rewriting, settings_table
+from bot.engine import fitting, rewriting, settings_table
 from bot.engine.transforms import ACROSS_FILES, PER_KERNEL, TRANSFORMS, more_programs
 from bot.engine.transforms.rewrite import FilesRewrite, Rewrite, of_one_file
 from bot.model.ids import Digest
@@ -37,6 +37,7 @@ FORECASTS: dict[str, Change] = {
     "pipeline_rows": as_it_was,
     "pipeline_steps": as_it_was,
     "block_rows": as_it_was,
+    "rows_at_once": as_it_was,
     "add_in_float32": as_it_was,
     "partial_sums": as_it_was,
     "sum_together": as_it_was,
@@ -52,9 +53,12 @@ SPARING = ("drop_zero_fill",)
 """Rewrites after which a pass moves no byte that it does not have to."""
 FOR_SOME = ("walk_rows", "reduce_loss")
 """Rewrites that leave most launches as they are: without a scored case they are about, there is nothing to try."""
-ON_A_GPU = ("base_two", "pipeline_steps", "scale_in_kernel", "sum_behind_loop", "sum_together", "sum_at_once")
-"""Rewrites that take away instructions, meetings of warps or launches of torch, or hide what is waited for. What
-anybody waits for the model cannot tell, and launches of torch it does not know."""
+ON_A_GPU = (
+    *("base_two", "pipeline_steps", "rows_at_once", "scale_in_kernel"),
+    *("sum_behind_loop", "sum_together", "sum_at_once"),
+)
+"""Rewrites that take away instructions, meetings of warps, programs or launches of torch, or hide what is waited for.
+What anybody waits for the model cannot tell, and launches of torch it does not know."""
 FIRST = ("reduce_loss", "add_in_float32")
 """Tried before all others where variants are measured, and before any race: they are of a kernel that stores less, or
 waits for no other, and what else gives anything shows once that is so."""
@@ -150,6 +154,8 @@ def _alone(brief: Brief, name: str, *, races: bool) -> Iterator[tuple[float, Pro
 def _hypothesis(
     brief: Brief, name: str, technique: str, rewrite: FilesRewrite, change: Change
 ) -> tuple[float, Proposal] | None:
+    if not fitting.is_about(name, rewrite.kernels, brief.facts):
+        return None
     expects = forecast(brief, rewrite.kernels, change, least_traffic=name in SPARING, spared=rewrite.spared)
     if name in FOR_SOME and expects is not None and expects.gain == 1:
         return None

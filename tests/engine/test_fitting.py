@@ -15,8 +15,8 @@ def files(text: str) -> tuple[SourceFile, ...]:
     return (SourceFile(path="src/k.py", text=text),)
 
 
-def baseline(kernel: str = "_k") -> Measurement:
-    return made.measurement(made.result(CASE, made.launch(kernel, block=4096, warps=2), us=10.0))
+def baseline(kernel: str = "_k", block: int = 4096) -> Measurement:
+    return made.measurement(made.result(CASE, made.launch(kernel, block=block, warps=2), us=10.0))
 
 
 ROW = op("""
@@ -27,6 +27,11 @@ _k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=2)
 
 def test_a_row_that_each_element_of_stands_alone_can_be_tiled_and_given_other_warps() -> None:
     assert fitting(files(ROW), baseline()) == {"tile_rows", NUMBERS}
+
+
+def test_rows_share_a_program_where_a_case_has_short_ones() -> None:
+    assert "rows_at_once" in fitting(files(ROW), baseline(block=2048))
+    assert "rows_at_once" not in fitting(files(ROW), baseline("_another", block=2048))
 
 
 def test_launch_numbers_are_left_out_where_none_can_be_written() -> None:

@@ -12,7 +12,7 @@ import pytest
 from bot.bench.measure import StaticBench, open_static_bench
 from bot.cli.judge_suite import sample as sample_root
 from bot.cli.judge_suite import target_of
-from bot.engine.transforms import TRANSFORMS, base_two, walk_rows
+from bot.engine.transforms import TRANSFORMS, base_two, rows_at_once, walk_rows
 from bot.model.variant import SourceFile
 
 pytestmark = pytest.mark.slow
@@ -55,6 +55,11 @@ def layer_norm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Court]:
 @pytest.fixture(scope="module")
 def cross_entropy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Court]:
     yield from court("cross_entropy", tmp_path_factory.mktemp("cross_entropy"))
+
+
+@pytest.fixture(scope="module")
+def softmax(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Court]:
+    yield from court("softmax", tmp_path_factory.mktemp("softmax"))
 
 
 def rewritten(name: str, text: str) -> str:
@@ -110,3 +115,19 @@ def test_exponentials_may_be_taken_to_the_base_of_two(cross_entropy: Court) -> N
     found = base_two.rewrite(cross_entropy.text)
     assert found is not None and "tl.math.exp2(" in found.text
     assert cross_entropy.complaints(found.text) == []
+
+
+def test_a_program_may_take_several_rows_at_once(softmax: Court, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where few rows are enough, all shapes of the quick suite have eight in a program."""
+    monkeypatch.setattr(rows_at_once, "FEWEST", 1)
+    text = rewritten("rows_at_once", softmax.text)
+    assert text.count("block_row if n_rows >= 1 else 1") == 2
+    assert softmax.complaints(text) == []
+
+
+def test_a_program_that_forgets_its_last_row_is_noticed(softmax: Court, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows_at_once, "FEWEST", 1)
+    text = rewritten("rows_at_once", softmax.text)
+    short = text.replace("(row < n_rows)", "(row < n_rows - 1)")
+    assert short != text
+    assert softmax.complaints(short)

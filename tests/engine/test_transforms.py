@@ -54,14 +54,17 @@ def test_a_source_without_a_kernel_is_left_alone(name: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("kernel", "applying"),
     [
-        ("geglu", {"tile_rows"}),
-        ("rms_norm", {"pipeline_rows", "block_rows", "more_programs", "cache_hints"}),
-        ("softmax", {"walk_rows", "base_two"}),
+        ("geglu", {"tile_rows", "rows_at_once"}),
+        ("rms_norm", {"pipeline_rows", "block_rows", "rows_at_once", "more_programs", "cache_hints"}),
+        ("softmax", {"walk_rows", "rows_at_once", "base_two"}),
         (
             "layer_norm",
-            {"drop_zero_fill", "walk_rows", "pipeline_rows", "block_rows", "more_programs", "cache_hints"},
+            {
+                *("drop_zero_fill", "walk_rows", "pipeline_rows", "block_rows", "rows_at_once"),
+                *("more_programs", "cache_hints"),
+            },
         ),
-        ("cross_entropy", {"drop_zero_fill", "tile_rows", "walk_rows", "base_two", "cache_hints"}),
+        ("cross_entropy", {"drop_zero_fill", "tile_rows", "walk_rows", "rows_at_once", "base_two", "cache_hints"}),
         ("jsd", {"pipeline_steps"}),
     ],
 )

@@ -14,7 +14,7 @@ from bot.model.variant import Proposal, SourceFile, sources_digest
 from bot.model.verdict import Decision
 from bot.proposers import engine
 from bot.proposers.brief import Brief
-from bot.proposers.forecast import Forecast
+from bot.proposers.forecast import UNSEEN, Forecast
 from tests.analysis import made
 from tests.engine.library import sample
 from tests.engine.test_partial_sums import GROUPS
@@ -148,6 +148,25 @@ def test_rows_are_walked_only_where_a_scored_one_is_wide() -> None:
         "walk_rows:_softmax_forward_kernel",
         "walk_rows:_softmax_backward_kernel",
     ]
+
+
+def test_short_rows_share_a_program_only_where_a_gpu_measures_and_many_are_scored() -> None:
+    def ideas_at(block: int, rows: int, evidence: Evidence = Evidence.MEASURED) -> list[Proposal]:
+        launches = [made.launch(f"_softmax_{way}_kernel", block=block, rows=rows) for way in ("forward", "backward")]
+        results = [made.result(case, one, us=20.0) for case, one in zip((FWD, BWD), launches, strict=True)]
+        facts = made.measurement(*results, evidence=evidence)
+        told = brief("softmax", baseline=facts, facts=facts, surveys=())
+        return [one for one in ideas(told, Decision.REJECTED) if "rows_at_once" in one.hypothesis.technique]
+
+    together, *alone = ideas_at(2048, 4096)
+    assert techniques([together, *alone]) == [
+        "rows_at_once",
+        "rows_at_once:_softmax_forward_kernel",
+        "rows_at_once:_softmax_backward_kernel",
+    ]
+    assert together.hypothesis.expected == UNSEEN
+    assert ideas_at(4096, 4096) == [] and ideas_at(2048, 4095) == []
+    assert ideas_at(2048, 4096, Evidence.STATIC) == []
 
 
 def test_a_walk_of_one_kernel_leaves_the_other_alone() -> None:

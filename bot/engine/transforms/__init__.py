@@ -22,6 +22,7 @@ from bot.engine.transforms import (
     pipeline_rows,
     pipeline_steps,
     reduce_loss,
+    rows_at_once,
     scale_at_store,
     scale_in_kernel,
     sum_at_once,
@@ -68,6 +69,7 @@ TRANSFORMS: dict[str, Transform] = {
     "pipeline_rows": pipeline_rows,
     "pipeline_steps": pipeline_steps,
     "block_rows": block_rows,
+    "rows_at_once": rows_at_once,
     "more_programs": more_programs,
     "add_in_float32": add_in_float32,
     "partial_sums": partial_sums,
@@ -83,6 +85,7 @@ PER_KERNEL: dict[str, PerKernel] = {
     "tile_rows": tile_rows,
     "walk_rows": walk_rows,
     "pipeline_steps": pipeline_steps,
+    "rows_at_once": rows_at_once,
 }
 """Those that change the forward and the backward of an op alike, where one may gain what the other loses. Each kernel
 has a launch of its own, so that they can be told apart."""

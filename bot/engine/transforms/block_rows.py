@@ -14,48 +14,21 @@ is understood: one loop over a run of rows, branches about constants, sums, maxi
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import libcst as cst
 
 from bot.engine import kernels, runs, shapes, source
+from bot.engine.row_edits import MASK, PARAMETER, SIZE, VARIABLE, Edit, RowEdits
 from bot.engine.runs import Run
 from bot.engine.shapes import PER_COLUMN, Nothing, Shapes
 from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.transforms import more_programs
 from bot.engine.transforms.rewrite import Rewrite, each_kernel
 
-PARAMETER, VARIABLE, SIZE = "BLOCK_ROW", "block_row", "row_bytes"
-START, MASK = "start", "row_mask"
+START = "start"
 MOST_ROWS, MOST_BYTES = 4, 32768
 """Bytes of all rows loaded in one turn: with three stages of a pipelined loop 64 KiB of shared memory are enough."""
 WHY = "Several short rows a turn: their loads are under way together, and all their sums wait once."
 IN_LOOP = "A row behind the last one is masked and adds nothing."
-Edit = Callable[[cst.CSTNode], cst.CSTNode]
-
-
-def _argument(call: cst.Call, name: str, text: str) -> cst.Call:
-    return source.with_argument(call, name, source.expression(text))
-
-
-def _masked(call: cst.Call, position: int, fill: bool) -> cst.Call:
-    """A load or store of rows that are there."""
-    mask = kernels.argument(call, position, "mask")
-    if mask is None:
-        call = _argument(call, "mask", MASK)
-        return _argument(call, "other", "0.0") if fill and kernels.argument(call, 2, "other") is None else call
-    text = source.code(mask)
-    together = source.expression(f"{MASK} & {text}" if isinstance(mask, cst.Name) else f"{MASK} & ({text})")
-    args = [arg.with_changes(value=together) if arg.value is mask else arg for arg in call.args]
-    return call.with_changes(args=args)
-
-
-def _over_columns(call: cst.Call) -> cst.Subscript:
-    """`tl.sum(x, axis=1)[:, None]` of `tl.sum(x, axis=0)`: a column of numbers, one for each row."""
-    name = kernels.called_name(call)
-    return cst.ensure_type(
-        source.expression(f"tl.{name}({source.code(call.args[0].value)}, axis=1)[:, None]"), cst.Subscript
-    )
 
 
 def _started(value: cst.BaseExpression, had: int, block: str) -> cst.BaseExpression:
@@ -70,33 +43,22 @@ def _started(value: cst.BaseExpression, had: int, block: str) -> cst.BaseExpress
     raise NotUnderstood("a running sum does not begin with zeros")
 
 
-class _Blocked(cst.CSTTransformer):  # type: ignore[misc]  # libcst is not followed
+class _Blocked(RowEdits):
     """The kernel with its loop in blocks of rows."""
 
-    def __init__(self, kernel: cst.FunctionDef, found: Shapes) -> None:
-        self.found, self.block = found, runs.block_of(kernel)
-        self.edits: dict[int, Edit] = {}
-        self._kept: list[cst.CSTNode] = []
-        for call in found.loads:
-            self._at(call, lambda node: _masked(cst.ensure_type(node, cst.Call), 1, fill=True))
-        for call in found.stores:
-            self._at(call, lambda node: _masked(cst.ensure_type(node, cst.Call), 2, fill=False))
-        for call in found.reductions:
-            self._at(call, lambda node: _over_columns(cst.ensure_type(node, cst.Call)))
+    def __init__(self, kernel: cst.FunctionDef, run: Run, found: Shapes) -> None:
+        super().__init__(found)
+        self.found, self.run, self.block = found, run, runs.block_of(kernel)
         nothing = Nothing(found)
         for grown in found.grown:
             if not nothing.is_zero(grown.value):
-                self._at(grown, _where)
+                self.at(grown, _where)
         self._around(kernel)
-
-    def _at(self, node: cst.CSTNode, edit: Edit) -> None:
-        self._kept.append(node)  # an id is of a node for as long as somebody holds it
-        self.edits[id(node)] = edit
 
     def _around(self, kernel: cst.FunctionDef) -> None:
         """The first values of the running sums, and what becomes of them behind the loop."""
         body = list(source.statements(kernel))
-        at = next(i for i, statement in enumerate(body) if statement is self.found.run.loop)
+        at = next(i for i, statement in enumerate(body) if statement is self.run.loop)
         for name, had in self.found.sums.items():
             made = [
                 node
@@ -107,17 +69,16 @@ class _Blocked(cst.CSTTransformer):  # type: ignore[misc]  # libcst is not follo
             if len(made) != 1:
                 raise NotUnderstood(f"{name} does not begin in one place")
             value = _started(made[0].value, had, self.block)
-            self._at(made[0], _begun(value))
+            self.at(made[0], _begun(value))
             text = f"tl.sum({name}, axis=0)" if had == PER_COLUMN else f"tl.sum({name})"
             for statement in body[at + 1 :]:
                 for read in _reads(statement, name):
-                    self._at(read, _replaced(source.expression(text)))
+                    self.at(read, _replaced(source.expression(text)))
 
     def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> cst.CSTNode:
-        if original_node is self.found.run.loop:
-            return _loop(cst.ensure_type(updated_node, cst.For), self.found.run)
-        edit = self.edits.get(id(original_node))
-        return edit(updated_node) if edit is not None else updated_node
+        if original_node is self.run.loop:
+            return _loop(cst.ensure_type(updated_node, cst.For), self.run)
+        return super().on_leave(original_node, updated_node)
 
 
 def _begun(value: cst.BaseExpression) -> Edit:
@@ -190,7 +151,7 @@ def _block(module: cst.Module, name: str) -> cst.Module:
     if len(found) != 1:
         raise NotUnderstood(f"{name} is launched {len(found)} times")
     lines = _launch(found[0], kernel, run)
-    blocked = kernel.visit(_Blocked(kernel, shapes.shapes_of(kernel, run)))
+    blocked = kernel.visit(_Blocked(kernel, run, shapes.shapes_of(kernel, run)))
     changed = kernels.with_constant(cst.ensure_type(blocked, cst.FunctionDef), PARAMETER)
     return source.spliced(module, [(source.line_of(found[0]), lines), (kernel, [changed])])
 
