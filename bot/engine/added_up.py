@@ -21,7 +21,7 @@ Modules = Mapping[str, cst.Module]
 
 
 @dataclass(frozen=True, slots=True)
-class _Returned:
+class Returned:
     """Where in what a function returns the tensor is: `at` of `many`, or all of it."""
 
     at: int = 0
@@ -42,14 +42,14 @@ def bound(function: cst.FunctionDef, name: str) -> int:
     return sum(len(findall(target, m.Name(name))) for target in findall(function, m.AssignTarget()))
 
 
-def _returned(function: cst.FunctionDef, name: str) -> list[_Returned]:
+def returns(function: cst.FunctionDef, name: str) -> list[Returned]:
     found = []
     for line in findall(function, m.Return()):
         value = cst.ensure_type(line, cst.Return).value
         elements = [e.value for e in value.elements] if isinstance(value, cst.Tuple) else []
         if m.matches(value, m.Name(name)):
-            found.append(_Returned())
-        found += [_Returned(at, len(elements)) for at, one in enumerate(elements) if m.matches(one, m.Name(name))]
+            found.append(Returned())
+        found += [Returned(at, len(elements)) for at, one in enumerate(elements) if m.matches(one, m.Name(name))]
     return found
 
 
@@ -91,7 +91,7 @@ def _by_word(module: cst.Module, word: str) -> list[cst.Call]:
     return [call for call in firsts if id(call) not in decorators]
 
 
-def _received(module: cst.Module, call: cst.Call, returned: _Returned) -> None:
+def _received(module: cst.Module, call: cst.Call, returned: Returned) -> None:
     """Raises NotUnderstood unless the caller names the tensor and does nothing but add it up."""
     for function in source.all_functions(module):
         for line in findall(function, m.SimpleStatementLine(body=[m.Assign()])):
@@ -113,7 +113,7 @@ def _received(module: cst.Module, call: cst.Call, returned: _Returned) -> None:
 def check(modules: Modules, function: cst.FunctionDef, name: str, *, before: int) -> bool:
     """Raises NotUnderstood unless the function, which reads the tensor so often `before` that, adds it up, or returns
     it to callers that do. True where it is returned: then others may see it too."""
-    returned, summed = _returned(function, name), _sums(function, name)
+    returned, summed = returns(function, name), _sums(function, name)
     if source.loads(function, name) != before + summed + len(returned) or len(returned) > 1 or not (returned or summed):
         raise NotUnderstood(f"{name} is not only added up")
     if not returned:

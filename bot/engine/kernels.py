@@ -6,7 +6,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import source
-from bot.engine.finding import findall
+from bot.engine.finding import findall, nodes
 from bot.engine.source import NotUnderstood
 
 LANGUAGE = ("tl", "triton.language")
@@ -45,26 +45,9 @@ def called_name(call: cst.Call) -> str:
     return str(func.value) if isinstance(func, cst.Name) else ""
 
 
-class _Calls(cst.CSTVisitor):  # type: ignore[misc]  # libcst is not followed
-    """Half the time of a matcher, and every transform asks for them again and again."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[cst.Call] = []
-
-    def on_visit(self, node: cst.CSTNode) -> bool:
-        if isinstance(node, cst.Call):
-            self.found.append(node)
-        return True
-
-    def on_leave(self, original_node: cst.CSTNode) -> None:
-        pass
-
-
 def calls(node: cst.CSTNode, name: str = "") -> list[cst.Call]:
-    visitor = _Calls()
-    node.visit(visitor)
-    return [call for call in visitor.found if not name or called_name(call) == name]
+    found = [one for one in nodes(node, with_air=False) if isinstance(one, cst.Call)]
+    return [call for call in found if not name or called_name(call) == name]
 
 
 def is_kernel(function: cst.FunctionDef) -> bool:

@@ -32,6 +32,7 @@ FORECASTS: dict[str, Change] = {
     "more_programs": twice_the_programs,
     "cache_hints": as_it_was,
     "drop_zero_fill": as_it_was,
+    "drop_detours": as_it_was,
     "divide_by_constants": as_it_was,
     "sum_behind_loop": as_it_was,
     "pipeline_rows": as_it_was,
@@ -49,7 +50,7 @@ FORECASTS: dict[str, Change] = {
     "walk_rows": walked,
 }
 """What a rewrite does to a launch. A cache hint changes nothing the model can see."""
-SPARING = ("drop_zero_fill",)
+SPARING = ("drop_zero_fill", "drop_detours")
 """Rewrites after which a pass moves no byte that it does not have to."""
 FOR_SOME = ("walk_rows", "reduce_loss")
 """Rewrites that leave most launches as they are: without a scored case they are about, there is nothing to try."""

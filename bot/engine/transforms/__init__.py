@@ -16,6 +16,7 @@ from bot.engine.transforms import (
     block_rows,
     cache_hints,
     divide_by_constants,
+    drop_detours,
     drop_zero_fill,
     more_programs,
     partial_sums,
@@ -62,6 +63,7 @@ class AcrossFiles(Protocol):
 
 TRANSFORMS: dict[str, Transform] = {
     "drop_zero_fill": drop_zero_fill,
+    "drop_detours": drop_detours,
     "divide_by_constants": divide_by_constants,
     "tile_rows": tile_rows,
     "walk_rows": walk_rows,

@@ -1,0 +1,105 @@
+"""What a kernel does with one of its pointers: only store through it or only load, and how far its offsets reach."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+import libcst as cst
+import libcst.matchers as m
+
+from bot.engine import addresses, kernels, source
+from bot.engine.addresses import CASTS, Names
+from bot.engine.finding import findall
+from bot.engine.source import NotUnderstood
+
+WIDE, FAR = "tl.float32", "tl.int64"
+
+
+@lru_cache(maxsize=16)
+def _bound(function: cst.FunctionDef) -> Counter[str]:
+    places = m.AssignTarget() | m.AugAssign() | m.AnnAssign() | m.For() | m.NamedExpr() | m.CompFor() | m.AsName()
+    found = findall(function, places)
+    bound = [one.name if isinstance(one, cst.AsName) else getattr(one, "target", None) for one in found]
+    targets = [target for target in bound if isinstance(target, cst.CSTNode)]
+    return Counter(cst.ensure_type(n, cst.Name).value for target in targets for n in findall(target, m.Name()))
+
+
+def times_bound(function: cst.FunctionDef, name: str) -> int:
+    """How often anything gives a name a value, or a part of what it names."""
+    return _bound(function)[name]
+
+
+def accesses(kernel: cst.FunctionDef, pointer: str, what: str) -> tuple[cst.Call, ...]:
+    """Every `tl.store` or `tl.load` through a pointer. Raises NotUnderstood where the kernel does more with it."""
+    found = [call for call in kernels.calls(kernel, what) if source.code(call.func) == f"tl.{what}" and call.args]
+    mine = [call for call in found if any(m.matches(p, m.Name(pointer)) for p in addresses.parts(call.args[0].value))]
+    if not mine or source.loads(kernel, pointer) != len(mine) or times_bound(kernel, pointer):
+        raise NotUnderstood(f"{pointer} serves for more than a {what}, or for none")
+    return tuple(mine)
+
+
+def _made_of(node: cst.CSTNode, kernel: cst.FunctionDef) -> list[cst.Call]:
+    """The calls that an offset is made of, through the kernel's own names and the heads of its loops."""
+    names, waiting, seen, found = addresses.names_of(kernel), [node], set[str](), list[cst.Call]()
+    loops = [cst.ensure_type(loop, cst.For) for loop in findall(kernel, m.For(target=m.Name()))]
+    while waiting:
+        one = waiting.pop()
+        found += kernels.calls(one)
+        for name in {cst.ensure_type(n, cst.Name).value for n in findall(one, m.Name())} - seen:
+            seen.add(name)
+            heads = [loop.iter for loop in loops if m.matches(loop.target, m.Name(name))]
+            if name in names.unknown and len(heads) != times_bound(kernel, name):
+                raise NotUnderstood(f"{name} is more than one thing")
+            waiting += [names.made[name]] if name in names.made else heads
+    return found
+
+
+def is_block(kernel: cst.FunctionDef, calls: Sequence[cst.Call]) -> bool:
+    """Whether each access is one to many elements, and not to a number of this program."""
+    return all(any(kernels.called_name(c) == "arange" for c in _made_of(call.args[0], kernel)) for call in calls)
+
+
+def _terms(node: cst.BaseExpression, names: Names) -> Iterator[cst.BaseExpression]:
+    """The parts of an address, with its names written out where they are sums or products themselves."""
+    for part in addresses.parts(addresses.without_casts(node)):
+        made = names.made.get(part.value) if isinstance(part, cst.Name) else None
+        yield from _terms(made, names) if made is not None else (part,)
+
+
+def _cast_to(kernel: cst.FunctionDef, kind: str) -> list[cst.BaseExpression]:
+    """What the kernel makes another type of at once."""
+    casts = [call for name in CASTS for call in kernels.calls(kernel, name)]
+    return [addresses.without_casts(call) for call in casts if any(source.code(a.value) == kind for a in call.args)]
+
+
+def _is_one_of(node: cst.CSTNode, others: Sequence[cst.CSTNode]) -> bool:
+    return any(node is other for other in others)
+
+
+def narrow(kernel: cst.FunctionDef, calls: Sequence[cst.Call], last: str) -> list[cst.Call]:
+    """The numbers of programs, 32 bits each, that these accesses multiply by the length of a row. What is multiplied
+    by the `last` stride counts columns, and a row has not so many."""
+    names, wide = addresses.names_of(kernel), _cast_to(kernel, FAR)
+    parts = [part for call in calls for part in _terms(call.args[0].value, names)]
+    products = [cst.ensure_type(part, cst.BinaryOperation) for part in parts if m.matches(part, m.BinaryOperation())]
+    rows = [one for one in products if last not in (source.code(one.left), source.code(one.right))]
+    found = [call for one in rows for call in _made_of(one, kernel) if kernels.called_name(call) == "program_id"]
+    return [call for call in found if not _is_one_of(call, wide)]
+
+
+def as_loaded(kernel: cst.FunctionDef, loads: Sequence[cst.Call]) -> list[cst.Call]:
+    """Those of the loads that do not become float32 at once. Raises NotUnderstood where what stands for an element that
+    is not there may be another number in another type."""
+    wide = _cast_to(kernel, WIDE)
+    for load in loads:
+        other = kernels.argument(load, 2, "other")
+        if other is not None and not (isinstance(other, cst.BaseNumber) and other.evaluated_value == 0):
+            raise NotUnderstood("what stands for an element that is not there is no zero")
+    return [load for load in loads if not _is_one_of(load, wide)]
+
+
+def cast(call: cst.Call, kind: str) -> cst.Call:
+    """The call with `.to(kind)` behind it."""
+    return cst.Call(cst.Attribute(call, cst.Name("to")), [cst.Arg(source.expression(kind))])
