@@ -18,19 +18,21 @@ LATE = (*ATOMICS, *SUMS, "scale_at_store", "scale_in_kernel", "base_two", "cache
 AHEAD = ("sum_behind_loop", "pipeline_rows", "pipeline_steps", "block_rows", "rows_at_once")
 STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     Bottleneck.MEMORY: (
-        *("launch_parameters", "reduce_loss", "drop_detours", "drop_zero_fill", "tile_rows", "walk_rows", *AHEAD),
+        *("launch_parameters", "reduce_loss", "drop_clone", "drop_detours", "drop_zero_fill"),
+        *("tile_rows", "walk_rows", *AHEAD),
         *("divide_by_constants", *LATE, "more_programs"),
     ),
     Bottleneck.RESOURCE: (
         *("launch_parameters", "walk_rows", "tile_rows", *AHEAD, "divide_by_constants"),
-        *("more_programs", "reduce_loss", "drop_detours", "drop_zero_fill", *LATE),
+        *("more_programs", "reduce_loss", "drop_clone", "drop_detours", "drop_zero_fill", *LATE),
     ),
     Bottleneck.LATENCY: (
         *("launch_parameters", *AHEAD, "more_programs", "tile_rows", "walk_rows"),
-        *("divide_by_constants", "reduce_loss", "drop_detours", "drop_zero_fill", *LATE),
+        *("divide_by_constants", "reduce_loss", "drop_clone", "drop_detours", "drop_zero_fill", *LATE),
     ),
     Bottleneck.HOST: (
-        *("launch_parameters", "reduce_loss", "drop_detours", "drop_zero_fill", "scale_at_store", "scale_in_kernel"),
+        *("launch_parameters", "reduce_loss", "drop_clone", "drop_detours", "drop_zero_fill"),
+        *("scale_at_store", "scale_in_kernel"),
         *(*ATOMICS, *SUMS, *AHEAD, "more_programs", "tile_rows", "walk_rows"),
         *("divide_by_constants", "base_two", "cache_hints"),
     ),
@@ -38,7 +40,7 @@ STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
         (Bottleneck.COMPUTE, Bottleneck.BALANCED, Bottleneck.LAUNCH),
         (
             *("launch_parameters", *AHEAD, "more_programs", "drop_zero_fill", "drop_detours", "tile_rows"),
-            *("walk_rows", "divide_by_constants", "reduce_loss", *LATE),
+            *("walk_rows", "divide_by_constants", "reduce_loss", "drop_clone", *LATE),
         ),
     ),
 }
@@ -85,6 +87,7 @@ AIMS: dict[str, Aim] = {
     "reduce_loss": Aim(
         ("M3", "G1"), ("excess", BESIDE), "a loss of each element is written, to be added up and forgotten"
     ),
+    "drop_clone": Aim(("M3", "G1"), ("excess", BESIDE), "an input is copied only to be written over"),
     "scale_at_store": Aim(
         ("G1", "M3"), ("excess", "fixed", BESIDE), "a product and a quotient are passes over every byte"
     ),

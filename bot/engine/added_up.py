@@ -16,6 +16,8 @@ from bot.engine import source
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
 
+ASKS = m.Call(func=m.Name("resolve_impl"))
+"""Whoever asks which function is registered under a word gets nothing of what it returns."""
 Modules = Mapping[str, cst.Module]
 """The files by their paths."""
 
@@ -88,7 +90,7 @@ def _by_word(module: cst.Module, word: str) -> list[cst.Call]:
     if sum(map(is_it, findall(module, m.SimpleString()))) != len(firsts):
         raise NotUnderstood(f'"{word}" is more than the name of an op')
     decorators = {id(cst.ensure_type(one, cst.Decorator).decorator) for one in findall(module, m.Decorator())}
-    return [call for call in firsts if id(call) not in decorators]
+    return [call for call in firsts if id(call) not in decorators and not m.matches(call, ASKS)]
 
 
 def _received(module: cst.Module, call: cst.Call, returned: Returned) -> None:

@@ -209,5 +209,6 @@ class _Row:
 
 
 def stores_of(matrix: Matrix) -> list[Stored]:
-    """Raises NotUnderstood unless each program stores its row through the pointer, and nothing reads it."""
+    """Raises NotUnderstood unless each program stores its row through the pointer, and nothing reads it. Those of the
+    kernel's own body come before those of its branches."""
     return _Row(matrix).stores()

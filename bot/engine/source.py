@@ -77,6 +77,14 @@ def kernel_named(module: cst.Module, name: str) -> cst.FunctionDef | None:
     return next((f for f in functions(module) if f.name.value == name), None)
 
 
+def imports(module: cst.Module, path: str, name: str) -> int:
+    """How often a module imports a name from the file at a path."""
+    dotted = "." + path.removesuffix(".py").replace("/", ".")
+    lines = [cst.ensure_type(found, cst.ImportFrom) for found in findall(module, m.ImportFrom())]
+    mine = [one for one in lines if not one.relative and one.module and dotted.endswith("." + code(one.module))]
+    return sum(len(findall(line, m.ImportAlias(name=m.Name(name), asname=None))) for line in mine)
+
+
 def parameters(function: cst.FunctionDef) -> tuple[str, ...]:
     kinds = (function.params.posonly_params, function.params.params, function.params.kwonly_params)
     return tuple(parameter.name.value for kind in kinds for parameter in kind)
@@ -163,6 +171,13 @@ def is_plain(statement: cst.CSTNode, name: str) -> bool:
         cst.ensure_type(cst.ensure_type(statement, cst.SimpleStatementLine).body[0], cst.Assign).targets[0].target,
         cst.Tuple,
     )
+
+
+def value(statement: cst.CSTNode) -> cst.CSTNode:
+    """What a plain assignment gives; nothing of any other statement."""
+    if not targets(statement):
+        return cst.Ellipsis()
+    return cst.ensure_type(cst.ensure_type(statement, cst.SimpleStatementLine).body[0], cst.Assign).value
 
 
 def last_binding(site: LaunchSite, name: str) -> int | None:

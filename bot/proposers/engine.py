@@ -44,6 +44,7 @@ FORECASTS: dict[str, Change] = {
     "sum_together": as_it_was,
     "sum_at_once": as_it_was,
     "reduce_loss": as_it_was,
+    "drop_clone": as_it_was,
     "scale_at_store": as_it_was,
     "scale_in_kernel": as_it_was,
     "base_two": as_it_was,
@@ -60,9 +61,9 @@ ON_A_GPU = (
 )
 """Rewrites that take away instructions, meetings of warps, programs or launches of torch, or hide what is waited for.
 What anybody waits for the model cannot tell, and launches of torch it does not know."""
-FIRST = ("reduce_loss", "add_in_float32")
-"""Tried before all others where variants are measured, and before any race: they are of a kernel that stores less, or
-waits for no other, and what else gives anything shows once that is so."""
+FIRST = ("reduce_loss", "drop_clone", "add_in_float32")
+"""Tried before all others where variants are measured, and before any race: they are of a kernel that stores less,
+waits for no other, or is given no copy, and what else gives anything shows once that is so."""
 MOST_OPENERS = 12
 """Each takes a second or two of one processor to be recorded, and a dozen blocks of every case."""
 SHOWN = {

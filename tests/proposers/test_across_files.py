@@ -14,6 +14,7 @@ from bot.proposers import engine
 from bot.proposers.brief import Brief
 from bot.proposers.forecast import as_it_was, forecast
 from tests.analysis import made
+from tests.engine import test_drop_clone
 from tests.engine.library import sample
 from tests.proposers.scene import after, brief
 
@@ -120,6 +121,12 @@ def test_on_a_gpu_it_comes_first_and_launch_numbers_that_were_raced_after_every_
     race = Race(of=0, racers=(ITSELF, FASTER))
     tried = techniques(told(facts(evidence=Evidence.MEASURED), race=race))
     assert tried[0] == "reduce_loss" and tried[-1] == "launch_parameters"
+
+
+def test_on_a_gpu_a_clone_goes_before_anything_races() -> None:
+    both = tuple(SourceFile(path=path, text=text) for path, text in test_drop_clone.files().items())
+    known = told(facts(kernel="_loss_kernel", evidence=Evidence.MEASURED), original=both, sources=both)
+    assert techniques(known)[:2] == ["reduce_loss", "drop_clone"]
 
 
 def test_without_a_gpu_launch_numbers_come_first() -> None:

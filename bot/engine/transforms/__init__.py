@@ -16,6 +16,7 @@ from bot.engine.transforms import (
     block_rows,
     cache_hints,
     divide_by_constants,
+    drop_clone,
     drop_detours,
     drop_zero_fill,
     more_programs,
@@ -92,5 +93,5 @@ PER_KERNEL: dict[str, PerKernel] = {
 """Those that change the forward and the backward of an op alike, where one may gain what the other loses. Each kernel
 has a launch of its own, so that they can be told apart."""
 
-ACROSS_FILES: dict[str, AcrossFiles] = {"reduce_loss": reduce_loss}
+ACROSS_FILES: dict[str, AcrossFiles] = {"reduce_loss": reduce_loss, "drop_clone": drop_clone}
 """Those that look at all files of a target at once."""

@@ -61,20 +61,12 @@ class Tile:
         return line.with_changes(leading_lines=(*line.leading_lines, *said))
 
 
-def _imports(module: cst.Module, path: str, name: str) -> int:
-    """How often a module imports a name from the file at a path."""
-    dotted = "." + path.removesuffix(".py").replace("/", ".")
-    lines = [cst.ensure_type(found, cst.ImportFrom) for found in findall(module, m.ImportFrom())]
-    mine = [one for one in lines if not one.relative and one.module and dotted.endswith("." + source.code(one.module))]
-    return sum(len(findall(line, m.ImportAlias(name=m.Name(name), asname=None))) for line in mine)
-
-
 def _launch(modules: Modules, path: str, kernel: str) -> tuple[str, LaunchSite]:
     """The one launch, in the kernel's file or in one that imports it. Its name stands nowhere else."""
     found: list[tuple[str, LaunchSite]] = []
     for where, module in modules.items():
         launches = source.sites(module, kernel)
-        homes = 1 if where == path else _imports(module, path, kernel)
+        homes = 1 if where == path else source.imports(module, path, kernel)
         if len(findall(module, m.Name(kernel))) != homes + len(launches):
             raise NotUnderstood(f"{kernel} is more than launched")
         found += [(where, site) for site in launches]
