@@ -247,11 +247,14 @@ def on_a_gpu(facts: Measurement) -> Measurement:
     return facts.model_copy(update={"runner": facts.runner.model_copy(update={"evidence": Evidence.MEASURED})})
 
 
-@pytest.mark.parametrize(("gain", "tried"), [(1.0, True), (0.991, True), (0.989, False), (0.954, False), (0.5, False)])
+@pytest.mark.parametrize(
+    ("gain", "tried"), [(1.0, True), (0.978, True), (0.961, True), (0.959, False), (0.954, False), (0.5, False)]
+)
 def test_where_the_model_judges_nothing_is_tried_that_it_sees_behind(
     gain: float, tried: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a GPU tiles of relu_squared, 0.95x by the forecast, were all that a budget of three was spent on."""
+    """Without a GPU tiles of relu_squared, 0.95x by the forecast, were all that a budget of three was spent on. Rows of
+    softmax that are walked were forecast at 0.98x, and estimated at 1.01x."""
     monkeypatch.setattr(engine, "forecast", lambda *_, **__: Forecast(gain, FWD.id, 100.0, 100.0 / gain))
     told = brief("geglu", warps=8, surveys=())
     facts = on_a_gpu(told.baseline)
