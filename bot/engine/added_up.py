@@ -13,6 +13,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import source
+from bot.engine.bindings import times_bound
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
 
@@ -37,11 +38,6 @@ def _sums(node: cst.CSTNode, name: str) -> int:
     )
     by_itself = m.Call(func=m.Attribute(value=m.Name(name), attr=m.Name("sum")), args=[])
     return len(findall(node, by_torch | by_itself))
-
-
-def bound(function: cst.FunctionDef, name: str) -> int:
-    """How often an assignment gives a name a value, in whatever branch."""
-    return sum(len(findall(target, m.Name(name))) for target in findall(function, m.AssignTarget()))
 
 
 def returns(function: cst.FunctionDef, name: str) -> list[Returned]:
@@ -106,7 +102,7 @@ def _received(module: cst.Module, call: cst.Call, returned: Returned) -> None:
             if not isinstance(named, cst.Name) or len(assign.targets) != 1 or len(elements) != returned.many:
                 raise NotUnderstood("a caller does not take the tensor apart")
             name = str(named.value)
-            if bound(function, name) != 1 or source.loads(function, name) != _sums(function, name):
+            if times_bound(function, name) != 1 or source.loads(function, name) != _sums(function, name):
                 raise NotUnderstood(f"{name} is more than added up by {function.name.value}")
             return
     raise NotUnderstood("a caller does not name what it gets")

@@ -110,7 +110,7 @@ def vector(site: LaunchSite, kernel: cst.FunctionDef, pointer: str) -> Vector:
     name, line = given.value, cst.ensure_type(body[at], cst.SimpleStatementLine)
     if not source.is_plain(line, name) or source.loads(site.call, name) != 1:
         raise NotUnderstood(f"{name} is not handed over once")
-    call = cst.ensure_type(line.body[0], cst.Assign).value
+    call = source.value(line)
     zeros = m.Call(func=m.Attribute(value=m.Name("torch"), attr=m.Name("zeros")))
     if not isinstance(call, cst.Call) or not m.matches(call, zeros):
         raise NotUnderstood(f"{name} is not made of zeros")

@@ -14,8 +14,8 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import added_up, kernels, runs, source
+from bot.engine.bindings import times_bound
 from bot.engine.finding import findall
-from bot.engine.pointers import times_bound
 from bot.engine.source import LaunchSite, NotUnderstood
 
 FLOAT32 = m.Attribute(value=m.Name("torch"), attr=m.Name("float32"))
@@ -91,10 +91,6 @@ def _asked(function: cst.FunctionDef, name: str) -> int:
     return len(findall(function, m.Attribute(value=m.Name(name), attr=METADATA)))
 
 
-def _assigned(line: cst.CSTNode) -> cst.BaseExpression:
-    return cst.ensure_type(cst.ensure_type(line, cst.SimpleStatementLine).body[0], cst.Assign).value
-
-
 @lru_cache(maxsize=8)
 def _every_call(module: cst.Module) -> tuple[tuple[cst.FunctionDef, cst.Call], ...]:
     return tuple((one, call) for one in source.all_functions(module) for call in kernels.calls(one))
@@ -121,10 +117,6 @@ def _callers(module: cst.Module, function: cst.FunctionDef) -> list[tuple[cst.Fu
     return found
 
 
-def _handed(function: cst.FunctionDef, call: cst.Call, parameter: str) -> cst.BaseExpression | None:
-    return kernels.argument(call, source.parameters(function).index(parameter), parameter)
-
-
 def _root(node: cst.BaseExpression) -> tuple[str, bool]:
     """The tensor that something is a view of, and whether it was made dense on the way."""
     dense = False
@@ -147,7 +139,7 @@ def _copied(function: cst.FunctionDef, value: cst.BaseExpression) -> Copied:
         if source.loads(function, name) != 1 + _asked(function, name):
             raise NotUnderstood(f"{name} goes to more than the launch")
         line = cst.ensure_type(lines[0], cst.SimpleStatementLine)
-        value = _assigned(line)
+        value = source.value(line)
     if not isinstance(value, cst.Call) or not m.matches(value, WIDENED):
         raise NotUnderstood("what is handed over is no copy in float32")
     found = Copied(value, line)
@@ -169,7 +161,7 @@ def copies(module: cst.Module, site: LaunchSite, kernel: cst.FunctionDef, pointe
     name = str(given.value)
     if source.loads(function, name) != 1 + _asked(function, name) or times_bound(function, name):
         raise NotUnderstood(f"{name} goes to more than the launch")
-    handed = [(caller, _handed(function, call, name)) for caller, call in _callers(module, function)]
+    handed = [(caller, kernels.told(call, function, name)) for caller, call in _callers(module, function)]
     if any(value is None for _, value in handed):
         raise NotUnderstood(f"a caller hands over no {name}")
     return tuple(_copied(caller, value) for caller, value in handed if value is not None)
@@ -187,7 +179,7 @@ def _made(site: LaunchSite, name: str) -> tuple[cst.SimpleStatementLine, cst.Cal
     """Where the host makes a tensor in float32 for a launch, perhaps only where it was handed none."""
     before = source.statements(site.function)[: site.position]
     lines = [one for statement in before for one in _guarded(statement, name) if source.is_plain(one, name)]
-    value = _assigned(lines[0]) if len(lines) == 1 else None
+    value = source.value(lines[0]) if len(lines) == 1 else None
     if not isinstance(value, cst.Call) or not m.matches(value, MADE):
         raise NotUnderstood(f"{name} is not made once, before the launch")
     said = {arg.keyword.value: arg.value for arg in value.args if arg.keyword is not None}
@@ -206,7 +198,7 @@ def _cast(function: cst.FunctionDef, name: str, made: int, others: int) -> Cast:
     call, body = cst.ensure_type(found[0], cst.Call), source.statements(function)
     at = next((at for at, one in enumerate(body) if call in kernels.calls(one)), -1)
     typed = cst.ensure_type(cst.ensure_type(call.args[0].value, cst.Attribute).value, cst.Name).value
-    again = source.is_plain(body[at], name) and _assigned(body[at]) is call
+    again = source.is_plain(body[at], name) and source.value(body[at]) is call
     read = sum(source.loads(one, name) for one in (body[: at + 1] if again else body))
     if at <= made or read != 1 + others or times_bound(function, name) != 1 + again:
         raise NotUnderstood(f"{name} is more than cast")
@@ -223,7 +215,7 @@ def _received(caller: cst.FunctionDef, call: cst.Call, returned: added_up.Return
         line = cst.ensure_type(line, cst.SimpleStatementLine)
         target = cst.ensure_type(line.body[0], cst.Assign).targets[0].target
         elements = [e.value for e in target.elements] if isinstance(target, cst.Tuple) else []
-        if _assigned(line) is not call or len(elements) != returned.many:
+        if source.value(line) is not call or len(elements) != returned.many:
             continue
         named: cst.CSTNode = elements[returned.at] if elements else target
         if isinstance(named, cst.Name):
@@ -256,10 +248,10 @@ def result(module: cst.Module, site: LaunchSite, kernel: cst.FunctionDef, pointe
         raise NotUnderstood(f"{name} is more than returned")
     received, likes = [], []
     for caller, of in _callers(module, function):
-        if name in source.parameters(function) and _handed(function, of, name) is not None:
+        if name in source.parameters(function) and kernels.told(of, function, name) is not None:
             raise NotUnderstood(f"a caller brings {name} along")
         got = _received(caller, of, returned[0])
-        given_names = {p: _handed(function, of, p) for p in source.parameters(function)}
+        given_names = {p: kernels.told(of, function, p) for p in source.parameters(function)}
         likes.append({p: got.cast.like for p, value in given_names.items() if m.matches(value, m.Name(got.cast.like))})
         received.append(got)
     return Result(line, call, _like(function, likes), tuple(received), None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import libcst as cst
 import libcst.matchers as m
 
@@ -95,6 +97,36 @@ def integer(node: cst.BaseExpression | None) -> int | None:
     return None
 
 
+def number(node: cst.BaseExpression | None, known: Mapping[str, int] | None = None) -> int | None:
+    """What an expression of whole numbers and of names that are `known` comes to."""
+    match node:
+        case cst.Name():
+            return (known or {}).get(node.value)
+        case cst.BinaryOperation():
+            left, right = number(node.left, known), number(node.right, known)
+            return None if left is None or right is None else _worked_out(node.operator, left, right)
+        case cst.Call(func=cst.Name(value="min" | "max" as name)):
+            told = [number(arg.value, known) for arg in node.args if arg.keyword is None and not arg.star]
+            numbers = [one for one in told if one is not None]
+            if not numbers or len(numbers) != len(node.args):
+                return None
+            return min(numbers) if name == "min" else max(numbers)
+    return integer(node)
+
+
+def _worked_out(operator: cst.BaseBinaryOp, left: int, right: int) -> int | None:
+    match operator:
+        case cst.Add():
+            return left + right
+        case cst.Subtract():
+            return left - right
+        case cst.Multiply():
+            return left * right
+        case cst.FloorDivide() if right:
+            return left // right
+    return None
+
+
 def argument(call: cst.Call, position: int, name: str) -> cst.BaseExpression | None:
     for index, arg in enumerate(call.args):
         if arg.keyword is None and index == position and not arg.star:
@@ -102,6 +134,11 @@ def argument(call: cst.Call, position: int, name: str) -> cst.BaseExpression | N
         if arg.keyword is not None and arg.keyword.value == name:
             return arg.value
     return None
+
+
+def told(call: cst.Call, function: cst.FunctionDef, parameter: str) -> cst.BaseExpression | None:
+    """What a call of a function, or a launch of a kernel, is given for one of its parameters."""
+    return argument(call, source.parameters(function).index(parameter), parameter)
 
 
 def program_axes(function: cst.FunctionDef) -> list[int | None]:

@@ -6,13 +6,9 @@ the dictionary that holds it.
 
 from __future__ import annotations
 
-import ast
-import operator
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import libcst as cst
 import libcst.matchers as m
@@ -25,14 +21,6 @@ from bot.engine.source import STAGES, WARPS, LaunchSite, NotUnderstood
 
 USUAL_WARPS = "4"
 """What Triton takes where a launch says nothing."""
-PLAIN: dict[str, Callable[..., Any]] = {"min": min, "max": max}
-WORKED_OUT: dict[type[ast.operator], Callable[..., Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-}
-"""What a number may be made with that can be worked out here."""
 MORE = re.compile(rf"min\((?P<factor>\d+) \* (?P<held>\w+), (?:{'|'.join(map(re.escape, SAID))})\)")
 FEWER = re.compile(r"max\((?P<held>\w+) // (?P<factor>\d+), 1\)")
 POWER = m.Call(
@@ -240,32 +228,12 @@ def _with_block(template: str, block: str) -> str:
     text = template.replace("{block}", block)
     if not block.isdecimal():
         return text
-    each = {most: _value(text.replace("{most}", str(most))) for most in (ANYWHERE, MOST_WARPS)}
+    told = {most: text.replace("{most}", str(most)) for most in (ANYWHERE, MOST_WARPS)}
+    each = {most: kernels.number(source.expression(said)) for most, said in told.items()}
     if None in each.values():
         return text
     few, many = each.values()
     return str(few) if few == many else "{most}" if (few, many) == tuple(each) else text
-
-
-def _value(text: str) -> int | None:
-    """What an expression of numbers alone comes to."""
-    try:
-        return _worked_out(ast.parse(text, mode="eval").body)
-    except (SyntaxError, ArithmeticError):
-        return None
-
-
-def _worked_out(node: ast.expr) -> int | None:
-    match node:
-        case ast.Constant(value=int(value)):
-            return value
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in WORKED_OUT:
-            numbers = _worked_out(left), _worked_out(right)
-            return WORKED_OUT[type(op)](*numbers) if None not in numbers else None
-        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in PLAIN:
-            told = [_worked_out(one) for one in args]
-            return PLAIN[name](told) if told and None not in told else None
-    return None
 
 
 def _only_site(module: cst.Module, numbers: Numbers, index: int) -> LaunchSite:

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
 import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import addresses, kernels, source
 from bot.engine.addresses import CASTS, Names
+from bot.engine.bindings import times_bound
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
 
 WIDE, FAR = "tl.float32", "tl.int64"
-
-
-@lru_cache(maxsize=16)
-def _bound(function: cst.FunctionDef) -> Counter[str]:
-    places = m.AssignTarget() | m.AugAssign() | m.AnnAssign() | m.For() | m.NamedExpr() | m.CompFor() | m.AsName()
-    found = findall(function, places)
-    bound = [one.name if isinstance(one, cst.AsName) else getattr(one, "target", None) for one in found]
-    targets = [target for target in bound if isinstance(target, cst.CSTNode)]
-    return Counter(cst.ensure_type(n, cst.Name).value for target in targets for n in findall(target, m.Name()))
-
-
-def times_bound(function: cst.FunctionDef, name: str) -> int:
-    """How often anything gives a name a value, or a part of what it names."""
-    return _bound(function)[name]
 
 
 def accesses(kernel: cst.FunctionDef, pointer: str, what: str) -> tuple[cst.Call, ...]:

@@ -127,7 +127,7 @@ def _at(one: Stored, names: Names) -> Names:
             break
         name = next(iter(source.targets(line)), "")
         if source.is_plain(line, name) and bound.count(name) == 1:
-            made[name] = cst.ensure_type(cst.ensure_type(line, cst.SimpleStatementLine).body[0], cst.Assign).value
+            made[name] = source.value(line)
     kept = {name: value for name, value in names.made.items() if name not in bound}
     return Names({**kept, **made}, names.moved, names.unknown)
 

@@ -124,7 +124,7 @@ def strides_of(kernel: cst.FunctionDef) -> Run:
 
 def given(site: LaunchSite, kernel: cst.FunctionDef, parameter: str) -> cst.BaseExpression:
     """What a launch hands over for a parameter."""
-    value = kernels.argument(site.call, source.parameters(kernel).index(parameter), parameter)
+    value = kernels.told(site.call, kernel, parameter)
     if value is None:
         raise NotUnderstood(f"the launch says nothing of {parameter}")
     return value
@@ -138,7 +138,7 @@ def value_of(site: LaunchSite, node: cst.BaseExpression) -> cst.BaseExpression:
     if at is None or not source.is_plain(source.statements(site.function)[at], node.value):
         return node
     line = cst.ensure_type(source.statements(site.function)[at], cst.SimpleStatementLine)
-    return cst.ensure_type(line.body[0], cst.Assign).value
+    return source.value(line)
 
 
 def grid_of(site: LaunchSite) -> tuple[str, ...]:

@@ -173,7 +173,7 @@ def is_plain(statement: cst.CSTNode, name: str) -> bool:
     )
 
 
-def value(statement: cst.CSTNode) -> cst.CSTNode:
+def value(statement: cst.CSTNode) -> cst.BaseExpression:
     """What a plain assignment gives; nothing of any other statement."""
     if not targets(statement):
         return cst.Ellipsis()

@@ -89,23 +89,7 @@ class _Kernel:
 
     def number(self, node: cst.BaseExpression | None) -> int | None:
         """What an expression of constants comes to."""
-        if isinstance(node, cst.Name):
-            return self.numbers.get(node.value)
-        if isinstance(node, cst.BinaryOperation):
-            left, right = self.number(node.left), self.number(node.right)
-            if left is None or right is None:
-                return None
-            match node.operator:
-                case cst.Add():
-                    return left + right
-                case cst.Subtract():
-                    return left - right
-                case cst.Multiply():
-                    return left * right
-                case cst.FloorDivide() if right:
-                    return left // right
-            return None
-        return kernels.integer(node)
+        return kernels.number(node, self.numbers)
 
     def _sizes(self, node: cst.BaseExpression | None) -> Shape:
         if isinstance(node, cst.Attribute) and node.attr.value == "shape":

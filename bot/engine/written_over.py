@@ -15,9 +15,10 @@ from dataclasses import dataclass
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import added_up, addresses, kernels, row_stores, runs, source
+from bot.engine import addresses, kernels, row_stores, runs, source
 from bot.engine.added_up import Modules
 from bot.engine.addresses import Names
+from bot.engine.bindings import times_bound
 from bot.engine.finding import findall
 from bot.engine.row_stores import Matrix, Stored
 from bot.engine.source import LaunchSite, NotUnderstood
@@ -66,7 +67,7 @@ def _sizes(site: LaunchSite, tensor: str) -> tuple[str, str]:
     for line in source.statements(site.function)[: site.position]:
         names = source.targets(line)
         if len(names) == 2 and source.code(source.value(line)) == f"{tensor}.shape":
-            if any(added_up.bound(site.function, name) != 1 for name in names):
+            if any(times_bound(site.function, name) != 1 for name in names):
                 break
             return names[0], names[1]
     raise NotUnderstood(f"the sizes of {tensor} have no names")
@@ -135,7 +136,8 @@ def launched(modules: Modules, path: str, function: cst.FunctionDef, first: str)
     site = _site(function)
     kernel = _kernel(modules, path, site.kernel)
     rows, columns = _sizes(site, first)
-    told = {p: source.code(value) for p in source.parameters(kernel) if (value := _given(site, kernel, p)) is not None}
+    given = {parameter: kernels.told(site.call, kernel, parameter) for parameter in source.parameters(kernel)}
+    told = {parameter: source.code(value) for parameter, value in given.items() if value is not None}
     handed = [parameter for parameter, value in told.items() if value == first]
     strides = [parameter for parameter, value in told.items() if value.startswith(f"{first}.stride(")]
     if len(handed) != 2 or any(arg.star for arg in site.call.args):
@@ -153,7 +155,3 @@ def launched(modules: Modules, path: str, function: cst.FunctionDef, first: str)
             _loads_before(kernel, read, stores[0], {read: write, **others})  # branches come behind
             return moved
     raise NotUnderstood("the kernel does not write all of it by a pointer and a stride of its own")
-
-
-def _given(site: LaunchSite, kernel: cst.FunctionDef, parameter: str) -> cst.BaseExpression | None:
-    return kernels.argument(site.call, source.parameters(kernel).index(parameter), parameter)

@@ -64,7 +64,7 @@ What anybody waits for the model cannot tell, and launches of torch it does not 
 FIRST = ("reduce_loss", "drop_clone", "add_in_float32")
 """Tried before all others where variants are measured, and before any race: they are of a kernel that stores less,
 waits for no other, or is given no copy, and what else gives anything shows once that is so."""
-MOST_OPENERS = 12
+MOST_AT_ONCE = 12
 """Each takes a second or two of one processor to be recorded, and a dozen blocks of every case."""
 SHOWN = {
     "partial_sums": 2.77,
@@ -269,7 +269,7 @@ def openers(brief: Brief) -> tuple[Proposal, ...]:
     try:
         if not brief.has_opening_ahead or _new(brief, (_rewrite(brief, name) for name in FIRST)):
             return ()
-        return _new(brief, _works(brief, races=True))[:MOST_OPENERS]
+        return _new(brief, _works(brief, races=True))[:MOST_AT_ONCE]
     except SyntaxError:
         return ()
 
@@ -278,7 +278,7 @@ def leftovers(brief: Brief, raced_by_numbers: Collection[str]) -> tuple[Proposal
     """Who races beside launch numbers: what promised nothing before, and what comes last anyway."""
     try:
         every = (*_works(brief, races=True), *_finish(brief, races=True, but=raced_by_numbers))
-        return _new(brief, every)[:MOST_OPENERS]
+        return _new(brief, every)[:MOST_AT_ONCE]
     except SyntaxError:
         return ()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from bot.analysis.distributions import student_quantile
 from bot.analysis.paired import process_mean
@@ -15,8 +14,8 @@ from bot.bench.measure import Bench
 from bot.bench.race import Entry, Ran
 from bot.engine import race_field
 from bot.model.measurement import Block
-from bot.model.race import MOST_RACERS, Lap, Numbers, Race, Racer
-from bot.model.variant import Proposal, SourceFile
+from bot.model.race import MOST_RACERS, Lap, Race, Racer
+from bot.model.variant import Proposal
 from bot.proposers import engine
 from bot.proposers.brief import Brief
 
@@ -25,17 +24,8 @@ MOST_TITLE = 200
 FEWEST = 2
 """Ideas for a race of their own."""
 ALONE = "no other launch numbers can be written into this source, and nobody has an idea"
-
-
-@dataclass(frozen=True)
-class _Runner:
-    """Who is going to race."""
-
-    files: tuple[SourceFile, ...]
-    cases: tuple[str, ...]
-    numbers: tuple[Numbers, ...] = ()
-    idea: str = ""
-    title: str = ""
+Runner = tuple[Racer, Entry]
+"""Who is going to race, with nothing read yet, and what it runs with."""
 
 
 def _lap(case: str, blocks: tuple[Block, ...], peak_bytes: int) -> Lap:
@@ -45,37 +35,30 @@ def _lap(case: str, blocks: tuple[Block, ...], peak_bytes: int) -> Lap:
     return Lap(case=case, speedup=speedup, low=low, high=high, blocks=len(blocks), peak_bytes=peak_bytes)
 
 
-def _racer(runner: _Runner, ran: Ran) -> Racer:
+def _after(racer: Racer, ran: Ran) -> Racer:
     laps = tuple(_lap(case, blocks, ran.peak_bytes.get(case, 0)) for case, blocks in ran.blocks.items())
-    return Racer(
-        numbers=runner.numbers,
-        idea=runner.idea,
-        title=runner.title,
-        laps=laps,
-        left=ran.left[:MOST_WORDS],
-        gpu_ms=round(ran.gpu_ms, 3),
-    )
+    return racer.model_copy(update={"laps": laps, "left": ran.left[:MOST_WORDS], "gpu_ms": round(ran.gpu_ms, 3)})
 
 
-def _with_an_idea(brief: Brief, proposals: Sequence[Proposal]) -> tuple[_Runner, ...]:
-    every = tuple(case.case for case in brief.facts.cases)
-    return tuple(
-        _Runner(one.files, every, idea=one.hypothesis.technique, title=one.hypothesis.title[:MOST_TITLE])
-        for one in proposals
-    )
+def _every(brief: Brief) -> tuple[str, ...]:
+    return tuple(case.case for case in brief.facts.cases)
 
 
-def _held(bench: Bench, brief: Brief, runners: Sequence[_Runner], *, opening: bool) -> Race:
+def _with_an_idea(brief: Brief, proposals: Sequence[Proposal]) -> tuple[Runner, ...]:
+    names = (Racer(idea=one.hypothesis.technique, title=one.hypothesis.title[:MOST_TITLE]) for one in proposals)
+    return tuple((name, Entry(one.files, _every(brief))) for name, one in zip(names, proposals, strict=True))
+
+
+def _held(bench: Bench, brief: Brief, runners: Sequence[Runner], *, opening: bool) -> Race:
     of = brief.incumbent
-    itself = _Runner(brief.sources, tuple(case.case for case in brief.facts.cases))
-    starters = (itself, *runners)
+    starters = ((Racer(), Entry(brief.sources, _every(brief))), *runners)
     try:
-        result = bench.race(tuple(Entry(runner.files, runner.cases) for runner in starters))
+        result = bench.race(tuple(entry for _, entry in starters))
     except Objection as error:
         return Race(of=of, opening=opening, note=str(error)[:MOST_WORDS])
     if len(result.ran) != len(starters):
         return Race(of=of, opening=opening, note="this machine has no clock to race by")
-    racers = tuple(_racer(runner, ran) for runner, ran in zip(starters, result.ran, strict=True))
+    racers = tuple(_after(racer, ran) for (racer, _), ran in zip(starters, result.ran, strict=True))
     return Race(of=of, opening=opening, racers=racers, seconds=result.seconds, gpu_ms=result.gpu_ms)
 
 
@@ -84,7 +67,7 @@ def raced(bench: Bench, brief: Brief) -> Race:
     field = race_field.field(brief.sources, brief.facts, backward_only=brief.backward_only)
     kernels = {numbers.kernel for racing in field for numbers in racing.numbers}
     ideas = _with_an_idea(brief, engine.leftovers(brief, kernels))
-    with_numbers = tuple(_Runner(racing.files, racing.cases, numbers=racing.numbers) for racing in field)
+    with_numbers = tuple((Racer(numbers=racing.numbers), Entry(racing.files, racing.cases)) for racing in field)
     runners = (*ideas, *with_numbers)[:MOST_RACERS]
     if not runners:
         return Race(of=brief.incumbent, note=ALONE)

@@ -27,8 +27,9 @@ from dataclasses import dataclass
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import added_up, kernels, source, written_over
+from bot.engine import kernels, source, written_over
 from bot.engine.added_up import Modules
+from bot.engine.bindings import times_bound
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms.rewrite import FilesRewrite
@@ -93,7 +94,7 @@ def _has(module: cst.Module, name: str) -> bool:
 def _only_asked(function: cst.FunctionDef, tensor: str, besides: int) -> None:
     """Raises NotUnderstood where a function does more with a tensor than to ask for its sizes, `besides` so often."""
     asked = len(findall(function, m.Attribute(value=m.Name(tensor), attr=ASKED)))
-    if added_up.bound(function, tensor) or source.loads(function, tensor) != asked + besides:
+    if times_bound(function, tensor) or source.loads(function, tensor) != asked + besides:
         raise NotUnderstood(f"{tensor} may be written, or goes elsewhere")
 
 
@@ -110,9 +111,9 @@ def _first_of(function: cst.FunctionDef, call: cst.Call, between: list[cst.BaseS
     if not star or not isinstance(said, cst.Name):
         return None if star else said
     made = [line for line in between if source.is_plain(line, said.value)]
-    if len(made) != 1 or added_up.bound(function, said.value) != 1 or source.loads(function, said.value) != 1:
+    if len(made) != 1 or times_bound(function, said.value) != 1 or source.loads(function, said.value) != 1:
         return None
-    value = cst.ensure_type(cst.ensure_type(made[0], cst.SimpleStatementLine).body[0], cst.Assign).value
+    value = source.value(made[0])
     first = value.elements[0] if isinstance(value, cst.Tuple) and value.elements else None
     return first.value if isinstance(first, cst.Element) else None
 
@@ -123,7 +124,7 @@ def _named(function: cst.FunctionDef, call: cst.Call) -> tuple[str, str]:
     if "backend" in named or "mode" not in named or any(arg.star == "**" for arg in call.args):
         raise NotUnderstood("the call says more than it shows, or no mode")
     said = [named[word] for word in ("impl", "mode") if word in named]
-    if any(not isinstance(one, cst.Name) or added_up.bound(function, str(one.value)) for one in said):
+    if any(not isinstance(one, cst.Name) or times_bound(function, str(one.value)) for one in said):
         raise NotUnderstood("who is asked for may be another by then")
     impl, mode = (source.code(named[word]) if word in named else "" for word in ("impl", "mode"))
     if mode not in source.parameters(function) or source.loads(function, mode) != 1:
@@ -135,7 +136,7 @@ def _cloned(path: str, function: cst.FunctionDef, at: int) -> Cloned:
     body = list(source.statements(function))
     name = next(iter(source.targets(body[at])), "")
     given = next((p for p in source.parameters(function) if source.code(source.value(body[at])) == f"{p}.clone()"), "")
-    if not given or not source.is_plain(body[at], name) or added_up.bound(function, name) != 2:
+    if not given or not source.is_plain(body[at], name) or times_bound(function, name) != 2:
         raise NotUnderstood("it is no clone of what was given, made once and bound once more")
     end = next((n for n in range(at + 1, len(body)) if name in source.targets(body[n])), at)
     call = source.value(body[end])

@@ -76,7 +76,7 @@ def _last_stride(site: LaunchSite, kernel: cst.FunctionDef, pointer: str) -> str
     tensor, found = runs.given(site, kernel, pointer), dict[int, str]()
     stride = m.Call(func=m.Attribute(value=m.Name(getattr(tensor, "value", "")), attr=m.Name("stride")))
     for parameter in source.parameters(kernel):
-        value = kernels.argument(site.call, source.parameters(kernel).index(parameter), parameter)
+        value = kernels.told(site.call, kernel, parameter)
         axis = kernels.integer(value.args[0].value) if isinstance(value, cst.Call) and value.args else None
         if axis is not None and m.matches(value, stride):
             found[axis] = parameter

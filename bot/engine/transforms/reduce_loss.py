@@ -30,6 +30,7 @@ import libcst.matchers as m
 from bot.engine import added_up, kernels, row_stores, runs, source
 from bot.engine.added_up import Modules
 from bot.engine.addresses import CASTS
+from bot.engine.bindings import times_bound
 from bot.engine.finding import findall
 from bot.engine.row_stores import Matrix, Stored
 from bot.engine.source import LaunchSite, NotUnderstood
@@ -96,9 +97,9 @@ def _tile(site: LaunchSite, kernel: cst.FunctionDef, pointer: str) -> Tile:
     if at is None or not isinstance(given, cst.Name) or not isinstance(body[site.position], cst.SimpleStatementLine):
         raise NotUnderstood("it is not made for a launch that always happens")
     name, line = str(given.value), cst.ensure_type(body[at], cst.SimpleStatementLine)
-    if not source.is_plain(line, name) or added_up.bound(site.function, name) != 1:
+    if not source.is_plain(line, name) or times_bound(site.function, name) != 1:
         raise NotUnderstood(f"{name} is not made once")
-    call = cst.ensure_type(line.body[0], cst.Assign).value
+    call = source.value(line)
     if not isinstance(call, cst.Call) or not m.matches(call, MADE):
         raise NotUnderstood(f"{name} is not made of zeros, nor of nothing")
     rows, columns = _sizes(call)

@@ -31,7 +31,6 @@ MOST_ROWS, MOST_BYTES = 8, 8192
 FEWEST = 4096
 """Rows from which fewer programs still are several for each multiprocessor: 512 of eight rows each."""
 WHY = "Several short rows a program: their loads are under way together, and all their sums wait once."
-TIGHT = cst.AssignEqual(whitespace_before=cst.SimpleWhitespace(""), whitespace_after=cst.SimpleWhitespace(""))
 IN_KERNEL = f"{PARAMETER} rows a program; one behind the last is masked."
 
 
@@ -43,7 +42,7 @@ def _row(kernel: cst.FunctionDef) -> tuple[str, cst.SimpleStatementLine]:
         name = next(iter(source.targets(line)), "")
         if source.is_plain(line, name):
             line = cst.ensure_type(line, cst.SimpleStatementLine)
-            value = addresses.without_casts(cst.ensure_type(line.body[0], cst.Assign).value)
+            value = addresses.without_casts(source.value(line))
             if source.code(value) == runs.PROGRAM:
                 return name, line
     raise NotUnderstood("the row has no name")
@@ -102,7 +101,7 @@ class _Grid:
 def _told(site: LaunchSite, kernel: cst.FunctionDef, rows: str) -> str:
     """The parameter that is told the number of rows already; empty where there is none."""
     for parameter in source.parameters(kernel):
-        given = kernels.argument(site.call, source.parameters(kernel).index(parameter), parameter)
+        given = kernels.told(site.call, kernel, parameter)
         if given is not None and source.code(given) == rows:
             return parameter
     return ""
@@ -146,7 +145,7 @@ def _index(value: cst.BaseExpression) -> cst.SubscriptElement:
 def _with_rows(kernel: cst.FunctionDef) -> cst.FunctionDef:
     """The kernel, which has its new constant, with the number of rows before that. With a row a program nobody asks."""
     parameters = list(kernel.params.params)
-    parameters.insert(-1, cst.Param(cst.Name(ROWS), equal=TIGHT, default=cst.Integer("0")))
+    parameters.insert(-1, cst.Param(cst.Name(ROWS), equal=source.TIGHT, default=cst.Integer("0")))
     parameters[-2] = parameters[-2].with_changes(comma=kernels.plain_comma(parameters[-3].comma))
     return kernel.with_changes(params=kernel.params.with_changes(params=parameters))
 

@@ -137,7 +137,7 @@ def _divided(
     line, division = found
     assign = cst.ensure_type(line.body[0], cst.Assign)
     name = source.targets(line)[0]
-    given = kernels.argument(cst.ensure_type(assign.value, cst.Call), source.parameters(function).index(factor), factor)
+    given = kernels.told(cst.ensure_type(assign.value, cst.Call), function, factor)
     if not isinstance(given, cst.Name) or source.loads(assign.value, given.value) != 1:
         return []
     quotient = m.BinaryOperation(left=m.Name(name), operator=m.Divide())
@@ -146,7 +146,7 @@ def _divided(
     plain = [
         cst.ensure_type(one.body[0], cst.Assign)
         for one in dividing
-        if source.is_plain(one, name) and m.matches(cst.ensure_type(one.body[0], cst.Assign).value, quotient)
+        if source.is_plain(one, name) and m.matches(source.value(one), quotient)
     ]
     number = given.value
     read = findall(division, m.Name(name) | m.Name(number))
@@ -176,7 +176,7 @@ def _fold(module: cst.Module, name: str) -> cst.Module:
     ending = _ending(site.function)
     pointers = []
     for parameter in source.parameters(kernel):
-        given = kernels.argument(site.call, source.parameters(kernel).index(parameter), parameter)
+        given = kernels.told(site.call, kernel, parameter)
         pointers += [parameter] if m.matches(given, m.Name(ending.gradient)) else []
     if len(pointers) != 1 or PARAMETER in {str(n.value) for n in findall(kernel, m.Name()) if isinstance(n, cst.Name)}:
         raise NotUnderstood("the gradient is not handed over once")

@@ -50,7 +50,7 @@ def _is_made_here(function: cst.FunctionDef, name: str) -> bool:
         return False
     rows = []
     for line in lines:
-        value = cst.ensure_type(cst.ensure_type(line, cst.SimpleStatementLine).body[0], cst.Assign).value
+        value = source.value(line)
         if m.matches(value, m.Name("None")) or _is_sum(value):
             continue
         if isinstance(value, cst.IfExp) and m.matches(value.orelse, m.Name("None")):

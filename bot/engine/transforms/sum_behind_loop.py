@@ -71,7 +71,7 @@ def _begins(block: Sequence[cst.CSTNode], at: int, name: str) -> int | None:
 
 def _value(statement: cst.CSTNode) -> cst.BaseExpression:
     line = cst.ensure_type(statement, cst.SimpleStatementLine)
-    return cst.ensure_type(line.body[0], cst.Assign).value
+    return source.value(line)
 
 
 def _is_zero(value: cst.BaseExpression) -> bool:

@@ -119,7 +119,7 @@ def _sum(statement: cst.CSTNode) -> Sum | None:
     if len(names) != 1 or not source.is_plain(line, names[0]):
         return None
     made = cst.ensure_type(line, cst.SimpleStatementLine)
-    value = cst.ensure_type(made.body[0], cst.Assign).value
+    value = source.value(made)
     if not condition and isinstance(value, cst.IfExp) and m.matches(value.orelse, m.Name("None")):
         condition, value = source.code(value.test), value.body
     if not isinstance(value, cst.Call) or not m.matches(value, ROUNDED):
@@ -142,7 +142,7 @@ def _rows_of(function: cst.FunctionDef, one: Sum) -> str:
     own = 1 + (one.name == one.shares)
     if len(made) != 1 or len(targets) != own or changed or body.index(made[0]) > _place(body, one):
         raise NotUnderstood(f"{one.shares} is not made once")
-    value = cst.ensure_type(cst.ensure_type(made[0], cst.SimpleStatementLine).body[0], cst.Assign).value
+    value = source.value(made[0])
     condition = ""
     if isinstance(value, cst.IfExp) and m.matches(value.orelse, m.Name("None")):
         condition, value = source.code(value.test), value.body

@@ -129,7 +129,7 @@ def _shape(kernel: cst.FunctionDef, module: cst.Module) -> Shape:
 
 
 def _width_at(site: LaunchSite, kernel: cst.FunctionDef, width: str) -> str:
-    value = kernels.argument(site.call, source.parameters(kernel).index(width), width)
+    value = kernels.told(site.call, kernel, width)
     if not isinstance(value, cst.Name | cst.Attribute):
         raise NotUnderstood(f"the launch does not name what it passes for {width}")
     return source.code(value)

@@ -1,0 +1,25 @@
+"""How often a function gives a name a value. What is bound once, or never, means one thing all the way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache
+
+import libcst as cst
+import libcst.matchers as m
+
+from bot.engine.finding import findall
+
+
+@lru_cache(maxsize=16)
+def _bound(function: cst.FunctionDef) -> Counter[str]:
+    places = m.AssignTarget() | m.AugAssign() | m.AnnAssign() | m.For() | m.NamedExpr() | m.CompFor() | m.AsName()
+    found = findall(function, places)
+    bound = [one.name if isinstance(one, cst.AsName) else getattr(one, "target", None) for one in found]
+    targets = [target for target in bound if isinstance(target, cst.CSTNode)]
+    return Counter(cst.ensure_type(n, cst.Name).value for target in targets for n in findall(target, m.Name()))
+
+
+def times_bound(function: cst.FunctionDef, name: str) -> int:
+    """How often anything gives a name a value, or a part of what it names."""
+    return _bound(function)[name]
