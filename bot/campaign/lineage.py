@@ -13,6 +13,8 @@ TRY_TECHNIQUE = "try"
 """Technique of a variant that somebody brought as a commit; its first reference is that commit."""
 NUMBERS_TECHNIQUE = "launch_parameters"
 """How the technique of a variant begins that differs from its parent in launch numbers alone."""
+MORE_WARPS, FEWER_WARPS = "more_warps", "fewer_warps"
+"""How it begins where that is the warps of one kernel that was rewritten."""
 
 
 def next_number(campaign: Campaign) -> VariantNumber:

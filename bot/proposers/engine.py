@@ -257,12 +257,6 @@ def _new(brief: Brief, found: Found) -> tuple[Proposal, ...]:
     return tuple(new)
 
 
-def is_ours(technique: str) -> bool:
-    """Whether an idea of ours goes by this name. What stands behind its colon is a kernel's name."""
-    name = technique.partition(":")[0]
-    return name in ACROSS_FILES or name in TRANSFORMS or name in {way.technique for way in warps.WAYS}
-
-
 def openers(brief: Brief) -> tuple[Proposal, ...]:
     """Ideas that may race before the first of them has a round. None where one that comes before all others is still
     ahead."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from bot.campaign.lineage import FEWER_WARPS, MORE_WARPS
 from bot.engine import launch_numbers
 from bot.engine.most_warps import MOST_WARPS
 from bot.engine.source import NotUnderstood
@@ -29,8 +30,8 @@ class Way:
 
 
 WAYS = (
-    Way("more_warps", "Twice as many warps", more=True, last=MOST_WARPS),
-    Way("fewer_warps", "Half as many warps", more=False, last=1),
+    Way(MORE_WARPS, "Twice as many warps", more=True, last=MOST_WARPS),
+    Way(FEWER_WARPS, "Half as many warps", more=False, last=1),
 )
 
 

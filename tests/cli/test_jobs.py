@@ -151,6 +151,14 @@ def test_a_campaign_of_an_impossible_name_is_refused(at: At, name: str) -> None:
         run(talk, talk.settings("publish"), "publish", "--campaign", name)
 
 
+@pytest.mark.parametrize("zone", ["decide", "publish", "push"])
+def test_a_job_that_holds_a_token_does_not_import_the_engine(zone: str) -> None:
+    """It did once, for the name of an idea, and every publish job took half a second longer."""
+    script = f"import sys, bot.zones.{zone}; print([m for m in ('libcst', 'torch', 'triton') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "[]\n"
+
+
 # Most events are nobody's business, and every comment of a repository is an event
 
 HEAVY = (

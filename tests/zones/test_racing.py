@@ -10,6 +10,7 @@ import pytest
 
 from bot.bench.bailiff import Objection
 from bot.bench.race import Entry, Ran, Result
+from bot.engine.transforms import ACROSS_FILES, TRANSFORMS
 from bot.errors import CorruptRecord
 from bot.git.repo import Repo
 from bot.model.facts import NumbersRaced
@@ -19,7 +20,7 @@ from bot.model.variant import SourceFile
 from bot.model.verdict import Decision
 from bot.proposers import engine
 from bot.proposers.brief import Brief
-from bot.zones.intake import accept
+from bot.zones.intake import OUR_IDEAS, accept
 from bot.zones.racing import ALONE, FEWEST, before_a_round, raced
 from tests.campaign.story import CASE, O2
 from tests.campaign.test_races import searching
@@ -193,7 +194,9 @@ def test_an_idea_goes_by_a_plain_name(idea: str) -> None:
 
 
 def test_ideas_of_ours_are_believed() -> None:
-    ideas = ("tile_rows", "tile_rows:_k", "reduce_loss", "more_warps:_k", "fewer_warps:_k")
+    every = (*TRANSFORMS, *ACROSS_FILES)
+    ideas = ("tile_rows:_k", "more_warps:_k", "fewer_warps:_k", *every[: MOST_RACERS - 3])
+    assert set(every) <= OUR_IDEAS
     fact = said(racer(), *(Racer(idea=idea, title="<b>") for idea in ideas))
     assert accept((fact,), searching(), Repo(Path())).races == (fact.race,)
 
