@@ -181,7 +181,7 @@ class _Reader:
             raise CorruptRecord(f"no function {name!a} is known here")
         try:
             return function(*values)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:  # also what a step that was cut off has not given
             raise CorruptRecord(f"{name}: {error}") from error
 
 

@@ -2,6 +2,9 @@
 "use strict";
 
 const EVERY_MS = 800;
+// An answer that never comes must not keep the page from asking again.
+const PATIENCE_MS = 10000;
+const asked = (address, more) => fetch(address, { ...more, signal: AbortSignal.timeout(PATIENCE_MS) });
 const composer = document.getElementById("composer");
 const body = document.getElementById("body");
 const trouble = document.getElementById("trouble");
@@ -61,7 +64,7 @@ function take(list, fresh) {
 }
 
 async function refresh() {
-  const answer = await fetch(location.pathname, { headers: { Accept: "text/html" } });
+  const answer = await asked(location.pathname, { headers: { Accept: "text/html" } });
   if (!answer.ok) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   for (const part of fresh.querySelectorAll("[data-live]")) {
@@ -79,7 +82,7 @@ async function look() {
   if (busy) return;
   busy = true;
   try {
-    const answer = await fetch("/-/changes");
+    const answer = await asked("/-/changes");
     const now = String((await answer.json()).changes);
     if (now !== changes) await refresh();
     missed = 0;

@@ -71,8 +71,14 @@ class Reader:
         return self.sees(text, within="#timeline")
 
     def sees(self, text: str, within: str = "main", patience_ms: float = PATIENCE_MS) -> Reader:
-        self.page.locator(within).get_by_text(text).last.wait_for(state="visible", timeout=patience_ms)
+        try:
+            self.page.locator(within).get_by_text(text).last.wait_for(state="visible", timeout=patience_ms)
+        except Exception as error:
+            raise AssertionError(f"{text!r} is not there. The page says:\n{self.says_all()}") from error
         return self
+
+    def says_all(self) -> str:
+        return str(self.page.locator("body").inner_text())
 
     def does_not_see(self, text: str, within: str = "main") -> Reader:
         assert self.page.locator(within).get_by_text(text).count() == 0
@@ -148,5 +154,6 @@ def place(founded: Path, python: Path, tmp_path: Path) -> Iterator[Place]:
     with Hub(out / "work" / "hub", sample_world.REPOSITORY, bare=out / "repo.git") as hub:
         hub.invite(*sample_world.PEOPLE)
         gpu = GpuRunner(tmp_path)
-        with Session(hub, gpu.machine(hub, out / "work" / "jobs", python), {1: "rms_norm", 2: "geglu", 3: "softmax"}):
+        kernels = {1: "rms_norm", 2: "geglu", 3: "softmax"}
+        with Session(hub, gpu.machine(hub, out / "work" / "jobs", python), kernels, tell=print):
             yield Place(hub, gpu)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.browser.conftest import NewReader, Place
@@ -82,6 +84,21 @@ def test_a_word_from_elsewhere_arrives_without_a_reload(reader: NewReader, place
     assert one.page.get_by_role("status").inner_text() == "lee commented"
     other.writes("**Bold** and `code`").presses("Comment")
     one.page.locator("#timeline strong").get_by_text("Bold").wait_for()
+
+
+def test_an_answer_that_never_comes_does_not_keep_the_page_from_asking_again(reader: NewReader, place: Place) -> None:
+    one, asked = reader(), []
+
+    def lost_once(route: Any) -> None:
+        asked.append(route.request.url)
+        if len(asked) > 1:  # the first has no answer, ever
+            route.continue_()
+
+    one.page.route("**/-/changes", lost_once)
+    with one.page.expect_request("**/-/changes"):
+        one.goes_to(place.page())
+    place.hub.comment("lee", 1, "Does it work for fp16?")
+    one.sees_comment("Does it work for fp16?")
 
 
 def test_each_tab_speaks_as_its_own_person_and_remembers_it(reader: NewReader, place: Place) -> None:

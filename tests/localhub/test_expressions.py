@@ -48,7 +48,21 @@ def test_an_expression_means_what_it_means_on_github(text: str, value: object) -
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1 +", "a.b", "(1", "nobody(1)", "vars.", "'open", "1 2", "fromJSON('{')", "vars[", "`touch x`"]
+    "text",
+    [
+        "",
+        "1 +",
+        "a.b",
+        "(1",
+        "nobody(1)",
+        "vars.",
+        "'open",
+        "1 2",
+        "fromJSON('{')",
+        "fromJSON(vars.no)",
+        "vars[",
+        "`x`",
+    ],
 )
 def test_what_is_no_expression_is_said_and_not_taken_for_empty(text: str) -> None:
     with pytest.raises(CorruptRecord):
