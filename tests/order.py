@@ -23,6 +23,9 @@ FIRST = (
     "tests/workflows/test_dead_jobs.py",
     "tests/workflows/test_campaign.py",
     "tests/zones/test_push.py",
+    "tests/zones/test_oracle.py",
+    "tests/bench/test_standby.py",
+    "tests/zones/test_sweep.py",
     "tests/bench/test_nursery.py",
     "tests/render/test_hostile.py",
     "tests/scenarios/test_afterwards.py",
@@ -35,9 +38,16 @@ FIRST = (
     "tests/engine/test_drop_zero_fill.py",
     "tests/worker/test_resources.py",
     "tests/scenarios/test_reviews.py",
+    "tests/zones/test_notice.py",
+    "tests/bench/test_host.py",
+    "tests/scenarios/test_bad_input.py",
+    "tests/workflows/test_two_runs.py",
     "tests/contracts/test_bench_contract.py",
     "tests/bench/test_cell.py",
     "tests/zones/test_intake.py",
+    "tests/zones/test_publish.py",
+    "tests/cli/test_calibrate.py",
+    "tests/engine/test_drop_detours.py",
 )
 """By processor time, most first. What is new and takes more than ten seconds belongs here."""
 HEARINGS = "tests/suites/"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 
 from bot.guardrails.hearing import Hearing, reject
 from bot.guardrails.hiding import hiding
@@ -19,11 +20,13 @@ NAME = "honesty"
 MOST_SHOWN = 5
 
 
-def signs(path: str, text: str) -> list[Sign]:
-    """Everything suspicious in one file, from top to bottom."""
+@lru_cache(maxsize=32)
+def signs(path: str, text: str) -> tuple[Sign, ...]:
+    """Everything suspicious in one file, from top to bottom. Whoever is heard next is compared with the same v0."""
     source = Source(text)
     package = set(path.split("/")[:-1])
-    return sorted([*reach(source, package), *hiding(source), *keeping(source)], key=lambda sign: sign.line)
+    found = (*reach(source, package), *hiding(source), *keeping(source))
+    return tuple(sorted(found, key=lambda sign: sign.line))
 
 
 def _added(path: str, before: str, after: str) -> Iterator[Sign]:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from bot.guardrails import judge, prescreen, source
+from bot.guardrails.honesty import signs
 from bot.guardrails.source import LONGEST_TEXT, UNREADABLE, parse
 from bot.model.verdict import Decision
 from tests.guardrails import hearings as h
@@ -65,6 +66,7 @@ def test_whichever_way_the_parser_gives_up(error: type[Exception], monkeypatch: 
 
     heard = h.hearing()
     source.parse.cache_clear()  # another test may have had the same text read
+    signs.cache_clear()
     monkeypatch.setattr(source, "ast", SimpleNamespace(**{**vars(ast), "parse": parser}))
     found = prescreen(heard)
     assert {finding.guardrail for finding in found} >= {"scope", "honesty"}

@@ -31,13 +31,14 @@ from bot.render import plots
 from bot.render.environment import environment
 from bot.settings import read_settings
 from bot.zones import measure as zone
+from bot.zones import profiling
 from bot.zones.decide import decide
 from bot.zones.measure import Workshop, measure
 from bot.zones.publish import publish
 from bot.zones.push import push
 from tests.fakes import bench as fake
 from tests.fakes.bench import FakeBench
-from tests.fakes.kept import draw_once, propose_once
+from tests.fakes.kept import draw_once, fit_once, propose_once
 
 for slow in ("github", "matplotlib.figure", "matplotlib.backends.backend_agg", "PIL.Image", "bot.forge.rest"):
     importlib.import_module(slow)  # once here, and no actor has to
@@ -146,6 +147,7 @@ def make_ready(kept: Path) -> None:
     """Whatever an actor would do anew each time, and is not what it is killed at."""
     plots._drawn = draw_once(kept, plots._drawn)
     zone.next_proposal = propose_once(kept, zone.next_proposal)
+    profiling.fitting = fit_once(kept, profiling.fitting)
     journal.os.fsync = lambda handle: None  # what a killed process wrote is there; only a power cut takes it
     pages = environment()
     for name in pages.list_templates(extensions=["j2"]):

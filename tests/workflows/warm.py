@@ -49,8 +49,9 @@ def fake_finish(repo: Any, head: str, site: Any, number: int, files: Any, **_: A
 def make_ready(pictures: Path) -> None:
     from bot.render import plots
     from bot.zones import measure as zone
+    from bot.zones import profiling
     from tests.fakes import bench as fake
-    from tests.fakes.kept import propose_once
+    from tests.fakes.kept import fit_once, propose_once
 
     for name in (
         "github",
@@ -65,6 +66,7 @@ def make_ready(pictures: Path) -> None:
     fake._warps = lambda files: 8 if any("estimated for sm_90" in file.text for file in files) else fake.USUAL_WARPS
     plots._drawn = lambda campaign, dark, how: PICTURE
     zone.next_proposal = propose_once(pictures, zone.next_proposal)
+    profiling.fitting = fit_once(pictures, profiling.fitting)
     shop = zone.Workshop
     zone.Workshop = lambda **given: shop(**given | {"open_bench": fake.FakeBench, "finish": fake_finish})  # type: ignore[misc, assignment]
 
