@@ -67,6 +67,7 @@ def learnt(cells: Cells, folder: Path, *names: str) -> Standby:
     return standby
 
 
+@pytest.mark.long
 def test_one_that_stood_ready_answers_as_one_that_starts_afresh(cells: Cells, tmp_path: Path) -> None:
     afresh = compiled(cells, tmp_path / "afresh")
     assert isinstance(afresh, CompileAnswer) and afresh.cases[0].launches, afresh

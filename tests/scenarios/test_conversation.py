@@ -71,6 +71,7 @@ def test_an_interactive_campaign_ends_in_one_commit(at: At) -> None:
     assert not talk.campaign.ignored
 
 
+@pytest.mark.long
 def test_the_last_question_counts_the_lines_as_the_pushed_commit_does(at: At, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(view, "unified_diff", lambda *_, **__: ["+ of the standard library"] * 7)
     talk = at("finishing")

@@ -10,6 +10,7 @@ from bot.worker import quick_folds
 from tests.worker.scenes import INTERPRETED, played
 
 
+@pytest.mark.long
 def test_folds_and_scans_are_those_of_stock_triton() -> None:
     """Sums that are exact in float32, so that the order of the brackets cannot show."""
     quick, stock = played("folded", "quick", told=INTERPRETED), played("folded", "stock", told=INTERPRETED)

@@ -10,6 +10,7 @@ from bot.worker import quick_types
 from tests.worker.scenes import INTERPRETED, played
 
 
+@pytest.mark.long
 def test_types_numbers_and_complaints_are_those_of_stock_triton() -> None:
     quick, stock = played("typed", "quick", told=INTERPRETED), played("typed", "stock", told=INTERPRETED)
     assert len(stock["said"]) == 33
