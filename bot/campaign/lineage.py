@@ -14,7 +14,7 @@ TRY_TECHNIQUE = "try"
 NUMBERS_TECHNIQUE = "launch_parameters"
 """How the technique of a variant begins that differs from its parent in launch numbers alone."""
 MORE_WARPS, FEWER_WARPS = "more_warps", "fewer_warps"
-"""How it begins where that is the warps of one kernel that was rewritten."""
+"""How the technique begins of a variant that has a rewritten kernel with other warps."""
 
 
 def next_number(campaign: Campaign) -> VariantNumber:

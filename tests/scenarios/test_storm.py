@@ -24,9 +24,9 @@ from tests.zones import places
 
 REPLAY = "make storm SEED={seed}"
 SEED, SEEDS = os.environ.get("STORM_SEED", ""), int(os.environ.get("STORM_SEEDS") or 24)
-NOTICED_WITHIN = 60
-"""Storms."""
 TOLD = (int(SEED),) if SEED else range(SEEDS)
+NOTICED_WITHIN = 60
+"""So many storms are told, at most, until one notices what was broken on purpose."""
 
 
 @pytest.fixture(scope="session")

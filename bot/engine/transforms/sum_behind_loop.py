@@ -64,14 +64,9 @@ def _begins(block: Sequence[cst.CSTNode], at: int, name: str) -> int | None:
     """Index of `name = 0.0`, with nothing said of the name between it and the loop."""
     for index in range(at - 1, -1, -1):
         if _named((block[index],), name):
-            value = _value(block[index]) if source.is_plain(block[index], name) else None
+            value = source.value(block[index]) if source.is_plain(block[index], name) else None
             return index if value is not None and m.matches(value, ZERO) and _is_zero(value) else None
     return None
-
-
-def _value(statement: cst.CSTNode) -> cst.BaseExpression:
-    line = cst.ensure_type(statement, cst.SimpleStatementLine)
-    return source.value(line)
 
 
 def _is_zero(value: cst.BaseExpression) -> bool:
@@ -140,7 +135,7 @@ def _reads(grown: Grown) -> list[cst.Name]:
     """Where the sum is read behind the loop, until the name stands for something else."""
     found: list[cst.Name] = []
     for statement in grown.after:
-        value = _value(statement) if source.is_plain(statement, grown.name) else statement
+        value = source.value(statement) if source.is_plain(statement, grown.name) else statement
         names = [name for name in findall(value, m.Name(grown.name)) if isinstance(name, cst.Name)]
         if names and (isinstance(statement, cst.For | cst.While) or _binds(statement, grown.name)):
             raise NotUnderstood(f"{grown.name} is read or made anew in a loop or branch behind its own")
