@@ -347,11 +347,11 @@ class MeasuredBench(StaticBench):
         return case.model_copy(update={"timing": took, "roof_us": self._roofs[case.case]})
 
     def _roof(self, case: CaseResult) -> float | None:
-        """What a copy of its bytes takes; None where it need not move any."""
+        """What a plain pass over as many bytes takes; None where it need not move any."""
         if case.minimum_bytes <= 0:
             return None
         roof = self._judge.ask(timing.RoofRequest("roof", case.minimum_bytes, self._lanes[case.case]), timing.Roof)
-        return round(min(roof.copy_us, roof.triad_us), 3)
+        return round(roof.fastest_us, 3)
 
     def _clock_v0(self, cases: tuple[CaseResult, ...], stock: dict[str, Take]) -> None:
         """A campaign goes on in another job, maybe on another machine: v0 is timed there before anything is held

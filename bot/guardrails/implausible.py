@@ -36,7 +36,7 @@ def _faster_than_a_copy(weighed: Weighed) -> Iterator[Finding]:
         roof = _roof(weighed.hearing, case.case)
         if roof is None or case.case in idle or case.after_us >= roof / ABOVE_MEASURED * (1 - ROUNDING):
             continue
-        message = f"{case.case} takes {case.after_us:.4g} us, and a plain copy of its bytes {roof:.4g} us"
+        message = f"{case.case} takes {case.after_us:.4g} us, and a plain pass over its bytes {roof:.4g} us"
         if alone.get(case.case, roof) < roof / ABOVE_MEASURED:
             yield info(NAME, f"{message}: v0 alone beats that copy too, so it is no roof", case.case)
         else:

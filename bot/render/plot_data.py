@@ -27,7 +27,7 @@ class RoofPoint:
     before: float | None = None
     after: float | None = None
     copy: float | None = None
-    """What a plain copy of the same bytes reached on this very GPU, measured."""
+    """What a plain pass over the same bytes reached on this very GPU, measured."""
     intensity: float | None = None
     """FLOP a byte; None where nobody counted the operations."""
 

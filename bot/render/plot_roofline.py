@@ -75,7 +75,9 @@ def _notes(campaign: Campaign, roof: Roof, points: tuple[RoofPoint, ...]) -> str
         notes.append(f"Dashed: datasheet of the {canvas.words(roof.gpu, 40)}, {rate(roof.ceiling)}{peak}.")
     if any(point.copy for point in points):
         where = (
-            "Green: a plain copy of the same bytes" if _drawn(points) else "Green bars: a plain copy of the same bytes"
+            "Green: a plain pass over the same bytes"
+            if _drawn(points)
+            else "Green bars: a plain pass over the same bytes"
         )
         notes.append(f"{where}, measured on this GPU.")
     if len(points) < len(roof.points):

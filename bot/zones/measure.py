@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from bot.analysis.estimate import timed
-from bot.bench.measure import Bench, open_static_bench
+from bot.bench.measure import Bench
 from bot.bench.sandbox import BUBBLEWRAP
 from bot.campaign.effects import (
     Effect,
@@ -158,7 +158,7 @@ class Shift:
         """With a GPU profilers watch, and the bytes are counted beside it."""
         site, suite, sources = subject
         shop, watched = self._shop, self._shop.gpu is not None
-        beside = partial(open_static_bench, self._tree(), site, suite, arch, shop.python, shop.scratch / "count")
+        beside = partial(shop.open_counter, self._tree(), site, suite, arch, shop.python, shop.scratch / "count")
 
         def can_be_judged(baseline: Measurement) -> None:
             if why := no_yardstick(baseline.checks):  # known before a minute goes into profilers

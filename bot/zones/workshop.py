@@ -36,6 +36,8 @@ class Workshop:
     gpu: Gpu | None = None
     """The GPU that variants are timed on; without one they are estimated."""
     open_bench: Callable[..., Bench] = open_static_bench
+    open_counter: Callable[..., Bench] = open_static_bench
+    """Counts the bytes of a kernel that a GPU times; a GPU does not tell them of each launch."""
     put_away: Callable[[Bench], None] = _close
     """What becomes of a bench when its job is done."""
     finish: Callable[..., Finalization] = finish

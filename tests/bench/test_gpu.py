@@ -142,14 +142,16 @@ def test_two_campaigns_never_share_a_gpu(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 class Copying:
-    """A judge that copies as many bytes as it is asked to."""
+    """A judge that moves as many bytes as it is asked to."""
 
-    def __init__(self) -> None:
+    def __init__(self, copy_us: float = 2.00049, scale_us: float = 2.5, triad_us: float = 3.0) -> None:
         self.asked: list[tuple[int, int]] = []
+        self._took = Roof(copy_us, scale_us, triad_us)
 
     def ask(self, request: RoofRequest, kind: type[Roof]) -> Roof:
         self.asked.append((request.nbytes, request.lanes))
-        return kind(copy_us=2.00049, triad_us=3.0)
+        assert kind is Roof
+        return self._took
 
 
 @pytest.mark.parametrize(("nbytes", "roof_us", "asked"), [(1, 2.0, [(1, 4)]), (0, None, [])])
@@ -161,3 +163,11 @@ def test_a_case_is_held_against_a_copy_of_its_bytes_where_it_has_any(
     bench._judge, bench._lanes = judge, {"one": 4}
     assert bench._roof(CaseResult(case="one", minimum_bytes=nbytes)) == roof_us
     assert judge.asked == asked
+
+
+@pytest.mark.parametrize("took", [(127.0, 140.0, 141.0), (140.0, 127.0, 141.0), (140.0, 141.0, 127.0)])
+def test_the_roof_is_the_fastest_of_what_was_moved(took: tuple[float, float, float]) -> None:
+    """Two buffers whose rows of memory collide make a copy slower than a kernel that works in place."""
+    bench = object.__new__(MeasuredBench)
+    bench._judge, bench._lanes = Copying(*took), {"one": 1}
+    assert bench._roof(CaseResult(case="one", minimum_bytes=524_288_000)) == 127.0

@@ -57,7 +57,7 @@ def test_nothing_is_five_percent_faster_than_a_plain_copy_on_this_very_gpu(
     heard = heard.model_copy(update={whose: side.model_copy(update={"cases": cases})})
     findings = implausible(h.weighed(heard))
     assert (findings == []) is possible
-    assert possible or "a plain copy of its bytes 40 us" in h.said(findings)
+    assert possible or "a plain pass over its bytes 40 us" in h.said(findings)
 
 
 def test_blocks_are_held_against_the_roof_and_not_a_time_that_is_claimed_beside_them() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -201,3 +203,34 @@ def test_a_push_whose_answer_is_lost_was_made_all_the_same(clone: Callable[..., 
     hub.inject(None)
     assert repo.remote_sha("refs/heads/new") == made
     repo.push("refs/heads/new", made, expect="")
+
+
+def test_the_older_protocol_is_spoken_as_well(hub: Hub, tmp_path: Path) -> None:
+    listed = [
+        subprocess.run(
+            ["git", "-c", f"protocol.version={version}", "ls-remote", hub.git_url],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for version in (0, 2)
+    ]
+    assert listed[0] == listed[1]
+    assert HEAD in listed[0]
+
+
+@pytest.mark.parametrize(
+    "path", ["/HEAD", "/objects/info/packs", "/info/refs", "/info/refs?service=git-upload-archive"]
+)
+def test_what_only_old_clients_ask_for_is_not_found(hub: Hub, path: str) -> None:
+    with pytest.raises(urllib.error.HTTPError) as failed:
+        urllib.request.urlopen(hub.git_url + path, timeout=10)
+    assert failed.value.code == 404
+
+
+def test_a_body_that_only_claims_to_be_packed_is_refused(hub: Hub) -> None:
+    claims = {"Content-Encoding": "gzip", "Content-Type": "application/x-git-upload-pack-request"}
+    asked = urllib.request.Request(hub.git_url + "/git-upload-pack", b"0000", claims, method="POST")
+    with pytest.raises(urllib.error.HTTPError) as failed:
+        urllib.request.urlopen(asked, timeout=10)
+    assert failed.value.code == 400

@@ -23,7 +23,7 @@ from tests.scenarios.storm_truth import PULLS, all_wrong, watch
 from tests.zones import places
 
 REPLAY = "make storm SEED={seed}"
-SEED, SEEDS = os.environ.get("STORM_SEED", ""), int(os.environ.get("STORM_SEEDS") or 24)
+SEED, SEEDS = os.environ.get("STORM_SEED", ""), int(os.environ.get("STORM_SEEDS") or 60)
 TOLD = (int(SEED),) if SEED else range(SEEDS)
 NOTICED_WITHIN = 60
 """So many storms are told, at most, until one notices what was broken on purpose."""

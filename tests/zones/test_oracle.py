@@ -53,7 +53,8 @@ def gpu_job(
     folder = talk.folder / f"job-{talk.jobs}"
     folder.mkdir()
     subprocess.run(["git", "clone", "--quiet", "--mirror", str(talk.hub.bare), str(folder / "clone")], check=True)
-    doors = {"repo": Repo(folder / "clone"), "open_bench": Fenced, "finish": finisher or Finisher(), **doors}
+    benches = {"open_bench": Fenced, "open_counter": FakeBench}
+    doors = {"repo": Repo(folder / "clone"), "finish": finisher or Finisher(), **benches, **doors}
     shop = Workshop(python=sys.executable, scratch=folder / "scratch", gpu=gpu, **doors)
     order, tip = talk.campaign.order, talk.branches["kernelwright/ledger"]
     assert isinstance(order, Order)

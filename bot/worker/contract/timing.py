@@ -120,4 +120,10 @@ class RoofRequest:
 @dataclasses.dataclass(frozen=True)
 class Roof:
     copy_us: float
+    scale_us: float
+    """In place: two buffers may lie so that their rows of memory collide, and one never does."""
     triad_us: float
+
+    @property
+    def fastest_us(self) -> float:
+        return min(self.copy_us, self.scale_us, self.triad_us)
