@@ -17,7 +17,7 @@ TILE_WARPS = 4
 FRESH_REGISTERS = 40
 """An element-wise kernel with eight elements a thread takes 20 to 40 registers on sm_90."""
 
-WIDEST, WALK, WALK_WARPS = 16384, 8192, 16
+WIDEST, STEPS, WIDEST_STEP, WALK_WARPS = 16384, 4, 16384, 16
 WALK_REGISTERS = 64
 WALKS = 1.5
 """A walking kernel goes over its row twice, and does half of its work each time and its loads both times."""
@@ -129,8 +129,8 @@ def walked(launch: Launch) -> Launch:
     block = block_of(launch)
     if block is None or block <= WIDEST or launch.resources is None:
         return launch
-    per_thread = block / (32 * max(1, launch.num_warps))
-    shrunk = (WALK / (32 * WALK_WARPS) + PROLOGUE) / (per_thread + PROLOGUE) * WALKS
+    per_thread, walk = block / (32 * max(1, launch.num_warps)), min(block // STEPS, WIDEST_STEP)
+    shrunk = (walk / (32 * WALK_WARPS) + PROLOGUE) / (per_thread + PROLOGUE) * WALKS
     resources = launch.resources.model_copy(
         update={
             "registers": min(launch.resources.registers, WALK_REGISTERS),
@@ -138,7 +138,7 @@ def walked(launch: Launch) -> Launch:
             "instructions": max(1, round(launch.resources.instructions * min(1.0, shrunk))),
         }
     )
-    constants = tuple((n, str(WALK) if "BLOCK" in n.upper() and v == str(block) else v) for n, v in launch.constants)
+    constants = tuple((n, str(walk) if "BLOCK" in n.upper() and v == str(block) else v) for n, v in launch.constants)
     return launch.model_copy(update={"num_warps": WALK_WARPS, "constants": constants, "resources": resources})
 
 

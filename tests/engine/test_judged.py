@@ -12,7 +12,7 @@ import pytest
 from bot.bench.measure import StaticBench, open_static_bench
 from bot.cli.judge_suite import sample as sample_root
 from bot.cli.judge_suite import target_of
-from bot.engine.transforms import TRANSFORMS, base_two, rows_at_once, walk_rows
+from bot.engine.transforms import TRANSFORMS, base_two, divide_once, rows_at_once, walk_rows
 from bot.model.variant import SourceFile
 
 pytestmark = pytest.mark.slow
@@ -95,15 +95,16 @@ def test_a_row_that_is_walked_comes_out_as_one_that_is_held(
 ) -> None:
     """With a budget of 64 columns all shapes of the quick suite are wide."""
     monkeypatch.setattr(walk_rows, "WIDEST", 64)
-    monkeypatch.setattr(walk_rows, "BLOCK", 32)
+    monkeypatch.setattr(walk_rows, "WIDEST_STEP", 32)
     text = rewritten("walk_rows", cross_entropy.text)
-    assert "32 if wide else BLOCK_SIZE" in text
+    assert "min(BLOCK_SIZE // 4, 32) if wide else BLOCK_SIZE" in text
+    assert "evict_last" in text
     assert cross_entropy.complaints(text) == []
 
 
 def test_a_walk_that_forgets_the_last_block_is_noticed(cross_entropy: Court, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walk_rows, "WIDEST", 64)
-    monkeypatch.setattr(walk_rows, "BLOCK", 32)
+    monkeypatch.setattr(walk_rows, "WIDEST_STEP", 32)
     text = rewritten("walk_rows", cross_entropy.text)
     before, after = text.split("largest = -3.4e38", 1)
     short = before + "largest = -3.4e38" + after.replace("range(0, n_cols, B", "range(0, n_cols - B, B", 1)
@@ -114,6 +115,12 @@ def test_a_walk_that_forgets_the_last_block_is_noticed(cross_entropy: Court, mon
 def test_exponentials_may_be_taken_to_the_base_of_two(cross_entropy: Court) -> None:
     found = base_two.rewrite(cross_entropy.text)
     assert found is not None and "tl.math.exp2(" in found.text
+    assert cross_entropy.complaints(found.text) == []
+
+
+def test_a_row_may_be_divided_once(cross_entropy: Court) -> None:
+    found = divide_once.rewrite(cross_entropy.text)
+    assert found is not None and "* (1.0 / " in found.text
     assert cross_entropy.complaints(found.text) == []
 
 

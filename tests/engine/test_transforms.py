@@ -56,7 +56,7 @@ def test_a_source_without_a_kernel_is_left_alone(name: str, text: str) -> None:
     [
         ("geglu", {"tile_rows", "rows_at_once"}),
         ("rms_norm", {"pipeline_rows", "block_rows", "rows_at_once", "more_programs", "cache_hints"}),
-        ("softmax", {"walk_rows", "rows_at_once", "base_two"}),
+        ("softmax", {"walk_rows", "rows_at_once", "divide_once", "base_two"}),
         (
             "layer_norm",
             {
@@ -64,7 +64,13 @@ def test_a_source_without_a_kernel_is_left_alone(name: str, text: str) -> None:
                 *("more_programs", "cache_hints"),
             },
         ),
-        ("cross_entropy", {"drop_zero_fill", "tile_rows", "walk_rows", "rows_at_once", "base_two", "cache_hints"}),
+        (
+            "cross_entropy",
+            {
+                *("drop_zero_fill", "tile_rows", "walk_rows", "rows_at_once"),
+                *("divide_once", "base_two", "cache_hints"),
+            },
+        ),
         ("jsd", {"pipeline_steps"}),
     ],
 )

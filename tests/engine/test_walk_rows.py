@@ -39,7 +39,7 @@ def test_the_kernel_stays_and_gets_a_twin_for_wide_rows() -> None:
     said = "A row of more than 16384 columns is too wide for the registers of a program: it is walked in blocks."
     assert f"    # {said}" in new and "    wide = BLOCK_SIZE > 16384" in new
     assert "    kernel = _k_walking_kernel if wide else _k" in new
-    assert any("BLOCK_SIZE=8192 if wide else BLOCK_SIZE, num_warps=16 if wide else num_warps)" in line for line in new)
+    assert any("BLOCK_SIZE=min(BLOCK_SIZE // 4, 16384) if wide else BLOCK_SIZE," in line for line in new)
     assert after.index("# one program a row") < after.index("kernel[(n_rows,)]")
 
 
@@ -56,16 +56,32 @@ def test_the_twin_reads_the_row_once_for_the_sum_and_once_for_the_result() -> No
     for start in range(0, n_cols, BLOCK_SIZE):
         cols = start + tl.arange(0, BLOCK_SIZE)  # the whole row
         mask = cols < n_cols
-        v = tl.load(x + row * n_cols + cols, mask=mask)
+        v = tl.load(x + row * n_cols + cols, mask=mask, eviction_policy="evict_last")
         row_sum_lanes += v
     row_sum = tl.sum(row_sum_lanes, axis=0)
 
     for start in range(0, n_cols, BLOCK_SIZE):
         cols = start + tl.arange(0, BLOCK_SIZE)
         mask = cols < n_cols
-        v = tl.load(x + row * n_cols + cols, mask=mask)
+        v = tl.load(x + row * n_cols + cols, mask=mask, eviction_policy="evict_first")
         tl.store(y + row * n_cols + cols, v / row_sum, mask=mask)'''
     )
+
+
+def test_a_modifier_that_says_the_usual_gives_way_to_the_hint_and_another_does_not() -> None:
+    for said, hints in ((', cache_modifier=".ca"', 1), (', cache_modifier=".cg"', 0), (', eviction_policy=""', 0)):
+        after = walking(SUM.replace("mask=mask)\n    tl.store", f"mask=mask{said})\n    tl.store"))
+        assert after is not None
+        twin = body_of(after)
+        assert (twin.count('"evict_last"'), twin.count('"evict_first"')) == (hints, hints), said
+        assert twin.count(said) == 2 - 2 * hints
+        assert said in body_of(after, "_k")
+
+
+def test_a_row_that_is_written_over_behind_its_last_read_is_kept_until_then() -> None:
+    after = walking(SUM.replace("y + row * n_cols + cols, v", "x + row * n_cols + cols, v"))
+    assert after is not None
+    assert (after.count('"evict_last"'), after.count('"evict_first"')) == (1, 1)
 
 
 def test_a_maximum_and_the_sum_of_exponentials_below_it_take_one_pass() -> None:

@@ -106,4 +106,4 @@ def test_fewer_instructions_are_proposed_where_a_gpu_says_what_they_are_worth() 
     facts = measured(guessed.baseline)
     idea = engine.propose(brief("softmax", warps=8, surveys=(), baseline=facts, facts=facts))
     assert engine.propose(guessed) is None
-    assert idea is not None and idea.hypothesis.technique == "base_two"
+    assert idea is not None and idea.hypothesis.technique == "divide_once"

@@ -16,6 +16,7 @@ from bot.engine.transforms import (
     block_rows,
     cache_hints,
     divide_by_constants,
+    divide_once,
     drop_clone,
     drop_detours,
     drop_zero_fill,
@@ -80,6 +81,7 @@ TRANSFORMS: dict[str, Transform] = {
     "sum_at_once": sum_at_once,
     "scale_at_store": scale_at_store,
     "scale_in_kernel": scale_in_kernel,
+    "divide_once": divide_once,
     "base_two": base_two,
     "cache_hints": cache_hints,
 }

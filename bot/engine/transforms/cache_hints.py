@@ -30,6 +30,7 @@ HINT = "eviction_policy"
 HINTS = (HINT, "cache_modifier")
 FIRST, LAST = "evict_first", "evict_last"
 ACCESSES = ("load", "store")
+USUAL = m.Arg(keyword=m.Name("cache_modifier"), value=m.SimpleString(value='".ca"') | m.SimpleString(value="'.ca'"))
 TITLE_ONCE = "Rows leave the cache first"
 TITLE_AGAIN = "Rows leave the cache after their last read"
 Line = TypeVar("Line", cst.Assign, cst.Expr)
@@ -81,7 +82,14 @@ def _hinted(kernel: cst.FunctionDef, hints: Mapping[cst.Call, str]) -> cst.Funct
     class Hint(cst.CSTTransformer):  # type: ignore[misc]  # libcst is not followed
         def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
             hint = hints.get(original_node)
-            return updated_node if hint is None else source.with_argument(updated_node, HINT, _text(hint))
+            if hint is None:
+                return updated_node
+            args = [
+                arg.with_changes(keyword=cst.Name(HINT), value=_text(hint)) if m.matches(arg, USUAL) else arg
+                for arg in updated_node.args
+            ]
+            given = updated_node.with_changes(args=args)
+            return given if _is_usual(updated_node) else source.with_argument(given, HINT, _text(hint))
 
     return cst.ensure_type(kernel.visit(Hint()), cst.FunctionDef)
 
@@ -90,11 +98,28 @@ def _text(hint: str) -> cst.SimpleString:
     return cst.SimpleString(f'"{hint}"')
 
 
+def kept_until_last(kernel: cst.FunctionDef) -> cst.FunctionDef:
+    """A kernel that was just written, with hints at the loads of rows that it reads again; as it is where nobody can be
+    sure. A modifier that says what a load does anyway gives way to its hint."""
+    try:
+        reads = row_reads(kernel)
+        hints = _until_last(reads) if reads.again else {}
+    except NotUnderstood:
+        return kernel
+    mine = {call: hint for call, hint in hints.items() if call not in reads.stores}
+    return _hinted(kernel, {call: hint for call, hint in mine.items() if _is_usual(call) or not _has_hints(call)})
+
+
+def _is_usual(call: cst.Call) -> bool:
+    """A load that every level of the cache keeps, said in so many words."""
+    return any(m.matches(arg, USUAL) for arg in call.args)
+
+
 def _has_hints(call: cst.Call) -> bool:
     return any(arg.star == "**" or (arg.keyword is not None and arg.keyword.value in HINTS) for arg in call.args)
 
 
-def _in_lines(text: str, before: str) -> str:
+def in_lines(text: str, before: str) -> str:
     """The text with the arguments in a line of their own where a hint made a line too long, as formatters write it."""
     known = set(before.splitlines())
     long = [line for line in text.splitlines() if len(line) > source.LONGEST and line not in known]
@@ -147,7 +172,7 @@ def rewrite(text: str) -> Rewrite | None:
     found = each_kernel(text, change, title=TITLE_ONCE, why=WHY_ONCE)
     if found is None:
         return None
-    return replace(found, text=_in_lines(found.text, text), title=_title(whys), why=_why(found.kernels, whys))
+    return replace(found, text=in_lines(found.text, text), title=_title(whys), why=_why(found.kernels, whys))
 
 
 def _title(whys: list[str]) -> str:

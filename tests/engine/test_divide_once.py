@@ -1,0 +1,120 @@
+"""Elements of a row are divided by one number once, and multiplied by what that gave."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bot.engine.transforms import divide_once
+from tests.engine.library import changes, op, sample
+
+SOFTMAX = op(
+    """
+BLOCK_SIZE = triton.next_power_of_2(n_cols)
+_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE)
+return y
+"""
+).replace(
+    "    tl.store(y + row * n_cols + cols, v * 2, mask=mask)",
+    """    v = tl.where(mask, v, -float("inf")).to(tl.float32)
+    top = tl.max(v, axis=0)
+    e = tl.exp(v - top)
+    d = tl.sum(e, axis=0)
+    share = d / top
+    # Each element's part of the whole
+    out = e * 2 / d - share
+    out /= d
+    tl.store(y + row * n_cols + cols, out, mask=mask)""",
+)
+
+ALONE = SOFTMAX.replace("    out /= d\n", "")
+
+
+def divided_once(text: str) -> str | None:
+    found = divide_once.rewrite(text)
+    return found.text if found is not None else None
+
+
+def test_elements_are_multiplied_and_a_number_is_divided_as_before() -> None:
+    after = divided_once(SOFTMAX)
+    assert after is not None
+    ast.parse(after)
+    assert changes(SOFTMAX, after) == (
+        ["    out = e * 2 / d - share", "    out /= d"],
+        [f"    # {divide_once.WHY}", "    out = e * 2 * (1.0 / d) - share", "    out *= 1.0 / d"],
+    )
+
+
+def test_a_sum_that_has_no_name_divides_once_as_well() -> None:
+    after = divided_once(ALONE.replace("2 / d - share", "2 / tl.sum(e, axis=0) - share"))
+    assert after is not None and "e * 2 * (1.0 / tl.sum(e, axis=0)) - share" in after
+
+
+def test_it_says_which_figures_are_of_a_sketch() -> None:
+    found = divide_once.rewrite(SOFTMAX)
+    assert found is not None and found.kernels == ("_k",)
+    assert found.seen.startswith("A sketch of cross_entropy")
+
+
+def test_what_is_divided_once_is_not_changed_again() -> None:
+    after = divided_once(SOFTMAX)
+    assert after is not None and divided_once(after) is None
+
+
+@pytest.mark.parametrize(("kernel", "fits"), [("softmax", True), ("cross_entropy", True), ("layer_norm", False)])
+def test_kernels_of_the_sample_that_divide_a_row(kernel: str, fits: bool) -> None:
+    assert (divided_once(sample(kernel)) is not None) == fits
+
+
+@pytest.mark.parametrize(
+    ("why", "before", "after"),
+    [
+        ("a row divides", "2 / d - share", "2 / e - share"),
+        ("an expression divides", "2 / d - share", "2 / (d + 1) - share"),
+        ("a constant divides", "2 / d - share", "2 / 3.0 - share"),
+        ("the quotient is rounded down", "2 / d - share", "2 // d - share"),
+        ("places of columns alone", "e * 2 / d - share", "cols / d"),
+        ("an element of the row divides", "2 / d - share", "2 / tl.exp(v) - share"),
+        ("nothing of a row", "e * 2 / d - share", "e * share"),
+        ("two axes", "e * 2 / d - share", "(e[:, None] / d)"),
+        ("two axes by their shape", "e * 2 / d - share", "tl.reshape(e, (1, 2)) / d"),
+    ],
+)  # fmt: skip
+def test_a_division_stays_when_it_is_not_sure(why: str, before: str, after: str) -> None:
+    assert divided_once(ALONE) is not None and before in ALONE
+    assert divided_once(ALONE.replace(before, after)) is None, why
+
+
+@pytest.mark.parametrize(("more", "fits"), [(0, True), (1, False)])
+def test_a_line_may_become_as_long_as_a_line_may_be(more: int, fits: bool) -> None:
+    room = 120 - len("    out = e * 2 * (1.0 / d) - share - ")
+    text = ALONE.replace("2 / d - share\n", f"2 / d - share - {'1' * (room + more)}\n")
+    assert (divided_once(text) is not None) == fits
+
+
+RUN = """
+import sys, torch
+
+sys.path.insert(0, sys.argv[1])
+import after, before
+
+for rows, cols in ((3, 7), (1, 1), (2, 130)):
+    for x in (torch.randn(rows, cols) * 10, torch.full((rows, cols), -3e38), torch.ones(rows, cols)):
+        expected, found = (m.run(x, torch.empty_like(x), rows, cols) for m in (before, after))
+        torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)
+"""
+
+
+def test_the_result_is_the_one_of_before(tmp_path: Path) -> None:
+    after = divided_once(SOFTMAX)
+    assert after is not None
+    (tmp_path / "before.py").write_text(SOFTMAX, encoding="utf-8")
+    (tmp_path / "after.py").write_text(after, encoding="utf-8")
+    subprocess.run(
+        [sys.executable, "-c", RUN, str(tmp_path)], env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=100
+    )
