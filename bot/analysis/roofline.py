@@ -47,7 +47,7 @@ def _bandwidth(sheet: Datasheet) -> Ceiling | None:
 def _copied(result: CaseResult, sheet: Datasheet) -> Ceiling | None:
     if result.roof_us is None or result.minimum_bytes <= 0:
         return None
-    source = f"copy of the same {result.minimum_bytes} bytes, timed by the judge on this {sheet.gpu}"
+    source = f"plain pass over the same {result.minimum_bytes} bytes, timed by the judge on this {sheet.gpu}"
     rate = result.minimum_bytes / result.roof_us / 1000
     return Ceiling(what="memory", value=rate, unit="GB/s", kind="measured", source=source)
 

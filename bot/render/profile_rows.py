@@ -187,11 +187,12 @@ def came_of(campaign: Campaign) -> list[Row]:
     rows: list[Row] = []
     for played in campaign.rounds:
         name, verdict = played.variant.hypothesis.technique, played.verdict
-        planned = ahead.get(name)
+        general = name.partition(":")[0]  # the plan does not tell an op's kernels apart
+        planned = ahead.get(general)
         rows.append([
             f"v{played.variant.number}",
             name,
-            (numbers.ratio(planned.at_most) if planned.at_most else UNKNOWN) if planned else _unplanned(profile, name),
+            (numbers.ratio(planned.at_most) if planned.at_most else UNKNOWN) if planned else _unplanned(profile, general),
             numbers.speed_alone(verdict.score if verdict else None),
             gains.over_best(campaign, played) or UNKNOWN,
             labels.DECISIONS[verdict.decision] if verdict else "being judged",

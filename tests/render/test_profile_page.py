@@ -281,3 +281,13 @@ def test_an_idea_that_came_to_fit_later_is_not_called_unplanned() -> None:
         diagnosis = plain.diagnosis.model_copy(update={"plan": (), "unfit": unfit})
         found = campaign(plain.model_copy(update={"diagnosis": diagnosis}), rounds=(played,))
         assert [row[2] for row in profile_rows.came_of(found)] == [said]
+
+
+@pytest.mark.parametrize("technique", ["pipeline_rows", "pipeline_rows:_rms_norm_backward_kernel"])
+def test_an_idea_of_one_kernel_is_held_against_what_was_planned_for_all(technique: str) -> None:
+    first = a.rounds()[0]
+    hypothesis = first.variant.hypothesis.model_copy(update={"technique": technique})
+    played = first.model_copy(update={"variant": first.variant.model_copy(update={"hypothesis": hypothesis})})
+    ((_, name, planned, *_),) = profile_rows.came_of(campaign(watched(), rounds=(played,)))
+    assert name == technique
+    assert str(planned).endswith("x")

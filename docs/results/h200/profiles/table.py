@@ -19,7 +19,7 @@ HERE = Path(__file__).resolve().parent
 CAMPAIGNS = HERE.parent / "campaigns"
 KERNELS = (
     *("rms_norm", "layer_norm", "geglu", "jsd", "group_norm", "cross_entropy", "rope"),
-    "fused_linear_cross_entropy",
+    *("fused_linear_cross_entropy", "softmax", "poly_norm", "dyt", "tvd"),
 )
 BEGIN, END = "<!-- made by table.py -->\n", "<!-- end -->\n"
 WON = ("accepted", "accepted_with_note")
@@ -168,14 +168,17 @@ def of_campaign(kernel: str, facts: list[dict[str, Any]]) -> list[list[object]]:
     winner = max((n for n, verdict in verdicts.items() if verdict["decision"] in WON), default=None)
     rows: list[list[object]] = []
     for n, (line, variant) in sorted(variants.items()):
-        name = variant["hypothesis"]["technique"]
+        name, _, kernel_alone = variant["hypothesis"]["technique"].partition(
+            ":"
+        )  # the plan does not tell kernels apart
         verdict = verdicts.get(n)
         here = {number: verdict for (number, machine), verdict in said.items() if machine == where.get(n, ())}
         gave = gain(n, variant["parent"], here)
         at_most = limit(name, diagnosis)
         order = f"{number} before {line}" if number < line else f"**{number} after {line}**"
         rows.append([
-            kernel, diagnosis["bottleneck"], f"v{n}{', the winner' if n == winner else ''}", name, order,
+            kernel, diagnosis["bottleneck"], f"v{n}{', the winner' if n == winner else ''}",
+            f"{name} in {kernel_alone}" if kernel_alone else name, order,
             place(name, diagnosis), times(at_most), times(gave), held(at_most, gave),
             verdict["decision"].replace("_", " ") if verdict else "not judged",
         ])  # fmt: skip
