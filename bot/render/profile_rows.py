@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from bot.model.campaign import Campaign, Profile
-from bot.model.diagnosis import CaseRoof, Ceiling, Clue
+from bot.model.diagnosis import CaseRoof, Ceiling, Clue, Strategy
 from bot.model.measurement import Evidence, Passport
 from bot.model.profiling import Counters, KernelCounters, Timeline, Traffic
 from bot.render import gains, labels, numbers
@@ -192,12 +192,16 @@ def came_of(campaign: Campaign) -> list[Row]:
         rows.append([
             f"v{played.variant.number}",
             name,
-            (numbers.ratio(planned.at_most) if planned.at_most else UNKNOWN) if planned else _unplanned(profile, general),
+            _limit(planned) if planned else _unplanned(profile, general),
             numbers.speed_alone(verdict.score if verdict else None),
             gains.over_best(campaign, played) or UNKNOWN,
             labels.DECISIONS[verdict.decision] if verdict else "being judged",
         ])  # fmt: skip
     return rows
+
+
+def _limit(planned: Strategy) -> str:
+    return numbers.ratio(planned.at_most) if planned.at_most else UNKNOWN
 
 
 def _unplanned(profile: Profile | None, name: str) -> str:
