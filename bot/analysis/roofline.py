@@ -44,7 +44,7 @@ def _bandwidth(sheet: Datasheet) -> Ceiling | None:
     return Ceiling(what="memory", value=found.value, unit="GB/s", kind="datasheet", source=cite(found))
 
 
-def _copied(result: CaseResult, sheet: Datasheet) -> Ceiling | None:
+def _plain_pass(result: CaseResult, sheet: Datasheet) -> Ceiling | None:
     if result.roof_us is None or result.minimum_bytes <= 0:
         return None
     source = f"plain pass over the same {result.minimum_bytes} bytes, timed by the judge on this {sheet.gpu}"
@@ -67,7 +67,7 @@ def _arithmetic_us(result: CaseResult, vector: Ceiling | None, matrix: Ceiling |
 
 def memory_ceiling(result: CaseResult, sheet: Datasheet) -> Ceiling | None:
     """The measured one, unless this very case beats it."""
-    measured, published = _copied(result, sheet), _bandwidth(sheet)
+    measured, published = _plain_pass(result, sheet), _bandwidth(sheet)
     if measured is None or published is None or result.timing is None:
         return measured or published
     beaten = _memory_us(result, measured) > result.timing.median_us * ABOVE_THE_ROOF / 100

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from bot.analysis.estimate import block_of, estimate_case
 from bot.analysis.stats import geometric_mean
+from bot.engine.transforms.walk_rows import STEPS, WARPS, WIDEST, WIDEST_STEP
 from bot.hardware.catalog import for_runner
 from bot.model.measurement import Case, CaseResult, Launch
 from bot.proposers.brief import Brief
@@ -17,7 +18,6 @@ TILE_WARPS = 4
 FRESH_REGISTERS = 40
 """An element-wise kernel with eight elements a thread takes 20 to 40 registers on sm_90."""
 
-WIDEST, STEPS, WIDEST_STEP, WALK_WARPS = 16384, 4, 16384, 16
 WALK_REGISTERS = 64
 WALKS = 1.5
 """A walking kernel goes over its row twice, and does half of its work each time and its loads both times."""
@@ -130,7 +130,7 @@ def walked(launch: Launch) -> Launch:
     if block is None or block <= WIDEST or launch.resources is None:
         return launch
     per_thread, walk = block / (32 * max(1, launch.num_warps)), min(block // STEPS, WIDEST_STEP)
-    shrunk = (walk / (32 * WALK_WARPS) + PROLOGUE) / (per_thread + PROLOGUE) * WALKS
+    shrunk = (walk / (32 * WARPS) + PROLOGUE) / (per_thread + PROLOGUE) * WALKS
     resources = launch.resources.model_copy(
         update={
             "registers": min(launch.resources.registers, WALK_REGISTERS),
@@ -139,7 +139,7 @@ def walked(launch: Launch) -> Launch:
         }
     )
     constants = tuple((n, str(walk) if "BLOCK" in n.upper() and v == str(block) else v) for n, v in launch.constants)
-    return launch.model_copy(update={"num_warps": WALK_WARPS, "constants": constants, "resources": resources})
+    return launch.model_copy(update={"num_warps": WARPS, "constants": constants, "resources": resources})
 
 
 def as_it_was(launch: Launch) -> Launch:

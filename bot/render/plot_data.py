@@ -26,7 +26,7 @@ class RoofPoint:
     case: str
     before: float | None = None
     after: float | None = None
-    copy: float | None = None
+    plain: float | None = None
     """What a plain pass over the same bytes reached on this very GPU, measured."""
     intensity: float | None = None
     """FLOP a byte; None where nobody counted the operations."""

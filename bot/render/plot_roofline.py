@@ -73,7 +73,7 @@ def _notes(campaign: Campaign, roof: Roof, points: tuple[RoofPoint, ...]) -> str
     if roof.ceiling is not None:
         peak = f" and {work(1000 * roof.peak)}" if roof.peak and _drawn(points) else ""
         notes.append(f"Dashed: datasheet of the {canvas.words(roof.gpu, 40)}, {rate(roof.ceiling)}{peak}.")
-    if any(point.copy for point in points):
+    if any(point.plain for point in points):
         where = (
             "Green: a plain pass over the same bytes"
             if _drawn(points)
@@ -93,8 +93,8 @@ def _row(page: Sheet, i: int, point: RoofPoint, name: str) -> None:
             "", (point.after, i), (point.before, i), annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": look.best, "linewidth": 2.2, "shrinkA": 4, "shrinkB": 0},
         )  # fmt: skip
-    if point.copy is not None:
-        page.axes.plot([point.copy] * 2, [i - 0.36, i + 0.36], color=look.roof, linewidth=3.2, solid_capstyle="butt")
+    if point.plain is not None:
+        page.axes.plot([point.plain] * 2, [i - 0.36, i + 0.36], color=look.roof, linewidth=3.2, solid_capstyle="butt")
     for value, face, edge in ((point.before, look.page, look.before), (point.after, look.best, look.best)):
         if value is not None:
             page.axes.scatter([value], [i], s=DOT, facecolor=face, edgecolor=edge, linewidth=1.8, zorder=3)
@@ -133,8 +133,8 @@ def _limits(roof: Roof, spots: Sequence[tuple[str, float, float | None, float | 
 def _ceilings(axes: Any, roof: Roof, points: Sequence[RoofPoint], look: Look, left: float, right: float) -> None:
     """Slopes of the memory, the flat one of the arithmetic."""
     flat = 1000 * roof.peak if roof.peak else math.inf
-    copies = [point.copy for point in points if point.copy]
-    lines = [(roof.ceiling, look.ink, (0, (4, 3)), 1.6), (max(copies, default=None), look.roof, "solid", 2.4)]
+    plain = [point.plain for point in points if point.plain]
+    lines = [(roof.ceiling, look.ink, (0, (4, 3)), 1.6), (max(plain, default=None), look.roof, "solid", 2.4)]
     for slope, colour, style, width in lines:
         if slope is None:
             continue
@@ -229,7 +229,7 @@ def figure(campaign: Campaign, known: Figures, look: Look) -> Any:
         page.axes.axvline(roof.ceiling, color=look.ink, linewidth=1.6, linestyle=(0, (4, 3)))
     for i, (point, name) in enumerate(zip(points, shown, strict=True)):
         _row(page, i, point, name)
-    values = [value for p in points for value in (p.before, p.after, p.copy) if value is not None]
+    values = [value for p in points for value in (p.before, p.after, p.plain) if value is not None]
     most = max([*values, *([roof.ceiling] if roof.ceiling else [])])
     page.axes.set_xlim(0, 1.06 * most)
     estimated = ", estimated" if view.evidence(campaign) is Evidence.STATIC else ""

@@ -49,7 +49,7 @@ def roof_of(campaign: Campaign, after: Mapping[str, float]) -> Roof | None:
             case=one.case,
             before=_rate(one.minimum_bytes, one.timing.median_us if one.timing else None),
             after=_rate(one.minimum_bytes, after.get(one.case)),
-            copy=_rate(one.minimum_bytes, one.roof_us),
+            plain=_rate(one.minimum_bytes, one.roof_us),
             intensity=one.flops / one.minimum_bytes if one.flops > 0 and one.minimum_bytes > 0 else None,
         )
         for one in profile.baseline.cases

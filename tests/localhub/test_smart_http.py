@@ -205,7 +205,7 @@ def test_a_push_whose_answer_is_lost_was_made_all_the_same(clone: Callable[..., 
     repo.push("refs/heads/new", made, expect="")
 
 
-def test_the_older_protocol_is_spoken_as_well(hub: Hub, tmp_path: Path) -> None:
+def test_the_older_protocol_is_spoken_as_well(hub: Hub) -> None:
     listed = [
         subprocess.run(
             ["git", "-c", f"protocol.version={version}", "ls-remote", hub.git_url],

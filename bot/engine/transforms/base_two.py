@@ -20,12 +20,10 @@ import libcst.matchers as m
 from bot.engine import columns, kernels, source
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
-from bot.engine.transforms.rewrite import Rewrite, each_kernel
+from bot.engine.transforms.rewrite import Rewrite, each_kernel, in_place
 
 WHY = "An exponential to the base of two is one instruction of the GPU; below 1.2e-38 it is zero."
 LOG2_E = "1.4426950408889634"
-LONGEST = 120
-"""Characters of a line."""
 EXPONENTIAL = m.Call(func=m.Attribute(value=m.Name("tl"), attr=m.Name("exp")), args=[m.Arg(keyword=None, star="")])
 HARMLESS = {*kernels.ELEMENTWISE, *columns.REDUCTIONS} - {"log", "log2", "log1p", "rsqrt", "fdiv", "div_rn", "pow"}
 """What may be called with a zero in place of a very small number."""
@@ -35,8 +33,8 @@ SHORTER = m.AugAssign(operator=m.DivideAssign())
 TWO_AXES = m.SubscriptElement(slice=m.Index(value=m.Name("None")))
 
 
-def _to_the_base_of_two(call: cst.Call) -> cst.BaseExpression:
-    argument = call.args[0].value
+def _to_the_base_of_two(call: cst.CSTNode) -> cst.BaseExpression:
+    argument = cst.ensure_type(call, cst.Call).args[0].value
     text = source.code(argument)
     whole = argument.lpar or not isinstance(argument, cst.BinaryOperation | cst.UnaryOperation | cst.IfExp)
     return source.expression(f"tl.math.exp2({text if whole else f'({text})'} * {LOG2_E})")
@@ -78,28 +76,7 @@ def _exponentials(kernel: cst.FunctionDef) -> list[cst.Call]:
 def _change(module: cst.Module, name: str) -> cst.Module:
     kernel = source.kernel_named(module, name)
     assert kernel is not None
-    wanted = _exponentials(kernel)
-
-    class Two(cst.CSTTransformer):  # type: ignore[misc]  # libcst is not followed
-        told = False
-
-        def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
-            return _to_the_base_of_two(updated_node) if any(original_node is one for one in wanted) else updated_node
-
-        def leave_SimpleStatementLine(
-            self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
-        ) -> cst.SimpleStatementLine:
-            mine = [call for call in kernels.calls(original_node) if any(call is one for one in wanted)]
-            if not mine or self.told:
-                return updated_node
-            self.told = True
-            return updated_node.with_changes(leading_lines=(*updated_node.leading_lines, *source.comment_lines(WHY)))
-
-    changed = cst.ensure_type(kernel.visit(Two()), cst.FunctionDef)
-    before = set(source.code(kernel).splitlines())
-    if any(len(line) > LONGEST for line in source.code(changed).splitlines() if line not in before):
-        raise NotUnderstood("a line would be too long")
-    return source.spliced(module, [(kernel, [changed])])
+    return in_place(module, kernel, _exponentials(kernel), _to_the_base_of_two, WHY)
 
 
 def rewrite(text: str) -> Rewrite | None:

@@ -31,6 +31,7 @@ HINTS = (HINT, "cache_modifier")
 FIRST, LAST = "evict_first", "evict_last"
 ACCESSES = ("load", "store")
 USUAL = m.Arg(keyword=m.Name("cache_modifier"), value=m.SimpleString(value='".ca"') | m.SimpleString(value="'.ca'"))
+"""Every level of the cache keeps it: what a load does that says nothing."""
 TITLE_ONCE = "Rows leave the cache first"
 TITLE_AGAIN = "Rows leave the cache after their last read"
 Line = TypeVar("Line", cst.Assign, cst.Expr)
@@ -82,36 +83,32 @@ def _hinted(kernel: cst.FunctionDef, hints: Mapping[cst.Call, str]) -> cst.Funct
     class Hint(cst.CSTTransformer):  # type: ignore[misc]  # libcst is not followed
         def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
             hint = hints.get(original_node)
-            if hint is None:
-                return updated_node
-            args = [
-                arg.with_changes(keyword=cst.Name(HINT), value=_text(hint)) if m.matches(arg, USUAL) else arg
-                for arg in updated_node.args
-            ]
-            given = updated_node.with_changes(args=args)
-            return given if _is_usual(updated_node) else source.with_argument(given, HINT, _text(hint))
+            return updated_node if hint is None else _with_hint(updated_node, cst.SimpleString(f'"{hint}"'))
 
     return cst.ensure_type(kernel.visit(Hint()), cst.FunctionDef)
 
 
-def _text(hint: str) -> cst.SimpleString:
-    return cst.SimpleString(f'"{hint}"')
+def _with_hint(call: cst.Call, hint: cst.SimpleString) -> cst.Call:
+    """A modifier that says the usual gives its place to the hint."""
+    usual = [arg for arg in call.args if m.matches(arg, USUAL)]
+    if not usual:
+        return source.with_argument(call, HINT, hint)
+    return call.with_deep_changes(usual[0], keyword=cst.Name(HINT), value=hint)
 
 
 def kept_until_last(kernel: cst.FunctionDef) -> cst.FunctionDef:
     """A kernel that was just written, with hints at the loads of rows that it reads again; as it is where nobody can be
-    sure. A modifier that says what a load does anyway gives way to its hint."""
+    sure."""
     try:
         reads = row_reads(kernel)
         hints = _until_last(reads) if reads.again else {}
     except NotUnderstood:
         return kernel
     mine = {call: hint for call, hint in hints.items() if call not in reads.stores}
-    return _hinted(kernel, {call: hint for call, hint in mine.items() if _is_usual(call) or not _has_hints(call)})
+    return _hinted(kernel, {call: hint for call, hint in mine.items() if _says_the_usual(call) or not _has_hints(call)})
 
 
-def _is_usual(call: cst.Call) -> bool:
-    """A load that every level of the cache keeps, said in so many words."""
+def _says_the_usual(call: cst.Call) -> bool:
     return any(m.matches(arg, USUAL) for arg in call.args)
 
 
@@ -119,7 +116,7 @@ def _has_hints(call: cst.Call) -> bool:
     return any(arg.star == "**" or (arg.keyword is not None and arg.keyword.value in HINTS) for arg in call.args)
 
 
-def in_lines(text: str, before: str) -> str:
+def loads_in_lines(text: str, before: str) -> str:
     """The text with the arguments in a line of their own where a hint made a line too long, as formatters write it."""
     known = set(before.splitlines())
     long = [line for line in text.splitlines() if len(line) > source.LONGEST and line not in known]
@@ -172,7 +169,7 @@ def rewrite(text: str) -> Rewrite | None:
     found = each_kernel(text, change, title=TITLE_ONCE, why=WHY_ONCE)
     if found is None:
         return None
-    return replace(found, text=in_lines(found.text, text), title=_title(whys), why=_why(found.kernels, whys))
+    return replace(found, text=loads_in_lines(found.text, text), title=_title(whys), why=_why(found.kernels, whys))
 
 
 def _title(whys: list[str]) -> str:

@@ -6,12 +6,12 @@ best. On an H200 a sketch of cross_entropy with gradient, which divides each ele
 took 167 us for 4096 x 32000 in steps of 16,384 columns, and 152 us with products (docs/results/h200/sketches). A kernel
 that waits for memory gains nothing.
 
-The product is rounded twice, which is what the approximate division of Triton is allowed as well. Where d is below
-1.2e-38 or above 8.5e37 the reciprocal is no number any more: such a d is no sum of a row, and the checks draw it.
+The product is rounded twice, which is what the approximate division of Triton is allowed as well. The reciprocal of a d
+below 2.9e-39 is infinite, and of one above 8.5e37 it may be zero. A sum of exponentials below a maximum, or a count, is
+neither; of any other d nothing is argued, and the checks have the word.
 
 Refused where something is divided by a row, by an expression other than a sum, a maximum or a minimum of one, or by a
-constant, and where a kernel speaks of two axes:
-what is one number there is not sure.
+constant, and where a kernel speaks of two axes: what is one number there is not sure.
 """
 
 from __future__ import annotations
@@ -22,11 +22,9 @@ import libcst.matchers as m
 from bot.engine import columns, kernels, source
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
-from bot.engine.transforms.rewrite import Rewrite, each_kernel
+from bot.engine.transforms.rewrite import Rewrite, each_kernel, in_place
 
 WHY = "Divided once: a product takes each element a fraction of a division."
-LONGEST = 120
-"""Characters of a line."""
 QUOTIENT = m.BinaryOperation(operator=m.Divide(), right=m.Name() | m.Call())
 SHORTER = m.AugAssign(target=m.Name(), operator=m.DivideAssign(), value=m.Name() | m.Call())
 TWO_AXES = m.SubscriptElement(slice=m.Index(value=m.Name("None")))
@@ -51,9 +49,14 @@ def _divisions(kernel: cst.FunctionDef) -> list[cst.CSTNode]:
     ]
 
 
-def _once(by: cst.BaseExpression, *, alone: bool) -> cst.BaseExpression:
-    text = f"1.0 / {source.code(by)}"
-    return source.expression(text if alone else f"({text})")
+def _once(division: cst.CSTNode) -> cst.CSTNode:
+    """`x / d` or `x /= d` with a product in its place."""
+    if isinstance(division, cst.AugAssign):
+        by = source.expression(f"1.0 / {source.code(division.value)}")
+        return division.with_changes(operator=cst.MultiplyAssign(), value=by)
+    plain = cst.ensure_type(division, cst.BinaryOperation)
+    by = source.expression(f"(1.0 / {source.code(plain.right)})")
+    return plain.with_changes(operator=cst.Multiply(), right=by)
 
 
 def _change(module: cst.Module, name: str) -> cst.Module:
@@ -62,36 +65,7 @@ def _change(module: cst.Module, name: str) -> cst.Module:
     wanted = _divisions(kernel)
     if not wanted:
         raise NotUnderstood("no element of a row is divided by one number")
-
-    class Once(cst.CSTTransformer):  # type: ignore[misc]  # libcst is not followed
-        told = False
-
-        def leave_BinaryOperation(
-            self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation
-        ) -> cst.BaseExpression:
-            if not any(original_node is one for one in wanted):
-                return updated_node
-            return updated_node.with_changes(operator=cst.Multiply(), right=_once(updated_node.right, alone=False))
-
-        def leave_AugAssign(self, original_node: cst.AugAssign, updated_node: cst.AugAssign) -> cst.AugAssign:
-            if not any(original_node is one for one in wanted):
-                return updated_node
-            return updated_node.with_changes(operator=cst.MultiplyAssign(), value=_once(updated_node.value, alone=True))
-
-        def leave_SimpleStatementLine(
-            self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
-        ) -> cst.SimpleStatementLine:
-            inside = [*findall(original_node, QUOTIENT), *findall(original_node, SHORTER)]
-            if self.told or not any(node is one for node in inside for one in wanted):
-                return updated_node
-            self.told = True
-            return updated_node.with_changes(leading_lines=(*updated_node.leading_lines, *source.comment_lines(WHY)))
-
-    changed = cst.ensure_type(kernel.visit(Once()), cst.FunctionDef)
-    before = set(source.code(kernel).splitlines())
-    if any(len(line) > LONGEST for line in source.code(changed).splitlines() if line not in before):
-        raise NotUnderstood("a line would be too long")
-    return source.spliced(module, [(kernel, [changed])])
+    return in_place(module, kernel, wanted, _once, WHY)
 
 
 def rewrite(text: str) -> Rewrite | None:

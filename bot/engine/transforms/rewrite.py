@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import libcst as cst
 
 from bot.engine import kernels, source
-from bot.engine.source import NotUnderstood
+from bot.engine.finding import nodes
+from bot.engine.source import LONGEST, NotUnderstood
 
 Change = Callable[[cst.Module, str], cst.Module]
 """One kernel of the module, by name, rewritten. Raises NotUnderstood where it is not sure, or has nothing to do."""
@@ -42,6 +43,38 @@ class FilesRewrite:
 
 def of_one_file(path: str, rewrite: Rewrite) -> FilesRewrite:
     return FilesRewrite({path: rewrite.text}, rewrite.kernels, rewrite.title, rewrite.why, rewrite.seen)
+
+
+def in_place(
+    module: cst.Module,
+    kernel: cst.FunctionDef,
+    wanted: Collection[cst.CSTNode],
+    change: Callable[[cst.CSTNode], cst.CSTNode],
+    why: str,
+) -> cst.Module:
+    """The module with parts of the kernel's lines changed, and one line above the first of them that says why. Refused
+    where a line would be too long. What is changed in a part that is wanted as well is handed on changed."""
+
+    class InPlace(cst.CSTTransformer):  # type: ignore[misc]  # libcst is not followed
+        told = False
+
+        def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> cst.CSTNode:
+            if is_wanted(original_node):
+                return change(updated_node)
+            if not isinstance(updated_node, cst.SimpleStatementLine) or self.told:
+                return updated_node
+            self.told = any(is_wanted(node) for node in nodes(original_node))
+            above = (*updated_node.leading_lines, *source.comment_lines(why))
+            return updated_node.with_changes(leading_lines=above) if self.told else updated_node
+
+    def is_wanted(node: cst.CSTNode) -> bool:
+        return any(node is one for one in wanted)
+
+    changed = cst.ensure_type(kernel.visit(InPlace()), cst.FunctionDef)
+    before = set(source.code(kernel).splitlines())
+    if any(len(line) > LONGEST for line in source.code(changed).splitlines() if line not in before):
+        raise NotUnderstood("a line would be too long")
+    return source.spliced(module, [(kernel, [changed])])
 
 
 def each_kernel(

@@ -20,34 +20,17 @@ from __future__ import annotations
 
 import libcst as cst
 
-from bot.engine import kernels, own_types, source
-from bot.engine.source import LONGEST, NotUnderstood
-from bot.engine.transforms.rewrite import Rewrite, each_kernel
+from bot.engine import own_types, source
+from bot.engine.source import NotUnderstood
+from bot.engine.transforms.rewrite import Rewrite, each_kernel, in_place
 
 WHY = "Added up in float32, so that another order does not change what half precision makes of it."
 WIDE = source.expression("x.to(tl.float32)")
 
 
-class _Wide(cst.CSTTransformer):  # type: ignore[misc]  # libcst is not followed
-    """The kernel with some of its loads as float32, and a word about it above the first."""
-
-    def __init__(self, loads: set[cst.Call]) -> None:
-        super().__init__()
-        self.loads, self.told = loads, False
-
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
-        if original_node not in self.loads:
-            return updated_node
-        cast = cst.ensure_type(WIDE, cst.Call).deep_clone()
-        return cast.with_changes(func=cst.ensure_type(cast.func, cst.Attribute).with_changes(value=updated_node))
-
-    def leave_SimpleStatementLine(
-        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
-    ) -> cst.SimpleStatementLine:
-        if self.told or not any(call in self.loads for call in kernels.calls(original_node)):
-            return updated_node
-        self.told = True
-        return updated_node.with_changes(leading_lines=(*updated_node.leading_lines, *source.comment_lines(WHY)))
+def _wide(load: cst.CSTNode) -> cst.CSTNode:
+    cast = cst.ensure_type(WIDE, cst.Call).deep_clone()
+    return cast.with_changes(func=cst.ensure_type(cast.func, cst.Attribute).with_changes(value=load))
 
 
 def _change(module: cst.Module, name: str) -> cst.Module:
@@ -56,11 +39,7 @@ def _change(module: cst.Module, name: str) -> cst.Module:
     loads = own_types.added_in_their_own_type(module, kernel)
     if not loads:
         raise NotUnderstood("no running sum is in the type of its rows")
-    changed = cst.ensure_type(kernel.visit(_Wide(loads)), cst.FunctionDef)
-    before = set(source.code(kernel).splitlines())
-    if any(len(line) > LONGEST for line in source.code(changed).splitlines() if line not in before):
-        raise NotUnderstood("a line would be too long")
-    return source.spliced(module, [(kernel, [changed])])
+    return in_place(module, kernel, loads, _wide, WHY)
 
 
 def rewrite(text: str, only: str = "") -> Rewrite | None:

@@ -3,7 +3,7 @@
 A program that holds a row of 32,768 columns and more has 32 or more elements a thread in every intermediate result. It
 spills, or leaves room for no neighbour: on an H200 a softmax over 65,536 columns reached 58 % of the roof that way.
 The walking kernel reads the row once for each result that the next step waits for, and tells the cache to keep it until
-the last time: on an H200 a sketch of softmax took 178 us for 4096 x 32000 without that and 146 us with it, where the
+the last time: on an H200 a sketch of softmax took 177 us for 4096 x 32000 without that and 146 us with it, where the
 kernel that holds a row takes 171 (docs/results/h200/sketches). Sums and maxima are kept a lane at a time in float32 and
 reduced once; a maximum and the sum of exponentials below it are made in one pass, online.
 
@@ -339,7 +339,7 @@ def rewrite(text: str, only: str = "") -> Rewrite | None:
         "the next step waits for, out of the cache, which is told to keep it. Narrower rows are held as before.",
         only=only,
     )
-    return None if found is None else replace(found, text=cache_hints.in_lines(found.text, text))
+    return None if found is None else replace(found, text=cache_hints.loads_in_lines(found.text, text))
 
 
 def applies(text: str) -> bool:
