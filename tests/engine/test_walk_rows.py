@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 
 import pytest
 
@@ -76,6 +78,17 @@ def test_a_modifier_that_says_the_usual_gives_way_to_the_hint_and_another_does_n
         assert (twin.count('"evict_last"'), twin.count('"evict_first"')) == (hints, hints), said
         assert twin.count(said) == 2 - 2 * hints
         assert said in body_of(after, "_k")
+
+
+@pytest.mark.parametrize("more", [0, 2, 4, 5])
+def test_a_hint_makes_no_line_too_long(more: int) -> None:
+    """As formatters break a line: the arguments in one of their own, or each in one."""
+    after = walking(SUM.replace("n_cols + cols, mask=mask)", f"n_cols + cols{' + 0 * n_cols' * more}, mask=mask)"))
+    assert after is not None and max(map(len, after.splitlines())) <= 120
+    assert after.count('"evict_last"') == 1
+    command = [sys.executable, "-m", "ruff", "format", "--line-length=120", "-"]
+    twin = body_of(after) + "\n"
+    assert subprocess.run(command, input=twin, capture_output=True, text=True, check=True).stdout == twin
 
 
 def test_a_row_that_is_written_over_behind_its_last_read_is_kept_until_then() -> None:

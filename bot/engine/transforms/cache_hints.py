@@ -30,6 +30,7 @@ HINT = "eviction_policy"
 HINTS = (HINT, "cache_modifier")
 FIRST, LAST = "evict_first", "evict_last"
 ACCESSES = ("load", "store")
+INDENT = "    "
 USUAL = m.Arg(keyword=m.Name("cache_modifier"), value=m.SimpleString(value='".ca"') | m.SimpleString(value="'.ca'"))
 """Every level of the cache keeps it: what a load does that says nothing."""
 TITLE_ONCE = "Rows leave the cache first"
@@ -117,7 +118,8 @@ def _has_hints(call: cst.Call) -> bool:
 
 
 def loads_in_lines(text: str, before: str) -> str:
-    """The text with the arguments in a line of their own where a hint made a line too long, as formatters write it."""
+    """The text with the arguments in a line of their own where a hint made a line too long, as formatters write it, or
+    each in one where that is too long as well."""
     known = set(before.splitlines())
     long = [line for line in text.splitlines() if len(line) > source.LONGEST and line not in known]
 
@@ -133,19 +135,24 @@ def loads_in_lines(text: str, before: str) -> str:
             line = next((line for line in long if line.lstrip() == said), "")
             if not line or not isinstance(call, cst.Call) or not call.args:
                 return new
+            indent = len(line) - len(said)
             after = source.code(call)[len(source.code(call.func)) :]
             if len(line) - len(after) >= source.LONGEST and isinstance(call.func, cst.Attribute):
                 inner = cst.ensure_type(call.func.value, cst.Call)
-                return new.with_changes(value=call.with_deep_changes(call.func, value=_on_lines(inner)))
-            return new.with_changes(value=_on_lines(call))
+                return new.with_changes(value=call.with_deep_changes(call.func, value=_on_lines(inner, indent)))
+            return new.with_changes(value=_on_lines(call, indent))
 
     return str(cst.ensure_type(source.parse(text).visit(Break()), cst.Module).code) if long else text
 
 
-def _on_lines(call: cst.Call) -> cst.Call:
+def _on_lines(call: cst.Call, indent: int) -> cst.Call:
     *others, last = call.args
     args = (*others, last.with_changes(whitespace_after_arg=_new_line("")))
-    return call.with_changes(args=args, whitespace_before_args=_new_line("    "))
+    if indent + len(INDENT) + len("".join(source.code(arg) for arg in call.args)) > source.LONGEST:
+        apart = cst.Comma(whitespace_after=_new_line(INDENT))
+        end = last.with_changes(comma=cst.Comma(whitespace_after=_new_line("")))
+        args = (*(arg.with_changes(comma=apart) for arg in others), end)
+    return call.with_changes(args=args, whitespace_before_args=_new_line(INDENT))
 
 
 def _new_line(indent: str) -> cst.ParenthesizedWhitespace:
