@@ -75,7 +75,7 @@ def test_rates_are_least_bytes_over_time() -> None:
     point = next(one for one in roof.points if one.case == "forward-2048x4096-bfloat16")
     size = 4 * 2048 * 4096
     assert point.before == pytest.approx(size / 14.2e-6 / 1e9)
-    assert point.copy == pytest.approx(size / 2.0e-6 / 1e9)
+    assert point.plain == pytest.approx(size / 2.0e-6 / 1e9)
     score = view.score_of(campaign, 3)
     assert score is not None
     after = next(case.after_us for case in score.cases if case.case == point.case)
@@ -86,7 +86,7 @@ def test_before_the_search_there_is_no_after() -> None:
     roof = figures_of(a.profiled()).roof
     assert roof is not None
     assert {point.after for point in roof.points} == {None}
-    assert {point.copy for point in roof.points} == {None}
+    assert {point.plain for point in roof.points} == {None}
     assert figures_of(a.requested()).roof is None
 
 
