@@ -19,7 +19,7 @@ HERE = Path(__file__).resolve().parent
 CAMPAIGNS = HERE.parent / "campaigns"
 KERNELS = (
     *("rms_norm", "layer_norm", "geglu", "jsd", "group_norm", "cross_entropy", "rope"),
-    *("fused_linear_cross_entropy", "softmax", "poly_norm", "dyt", "tvd"),
+    *("fused_linear_cross_entropy", "softmax", "poly_norm", "dyt", "tvd", "kl_div", "swiglu"),
 )
 BEGIN, END = "<!-- made by table.py -->\n", "<!-- end -->\n"
 WON = ("accepted", "accepted_with_note")
