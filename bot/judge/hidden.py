@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 
-from bot.judge.recipe import Recipe
+from bot.judge.recipe import Recipe, extent
 from bot.worker.contract import Shape
 
 KINDS: tuple[tuple[tuple[int, int], tuple[int, int]], ...] = (
@@ -23,6 +23,9 @@ KINDS: tuple[tuple[tuple[int, int], tuple[int, int]], ...] = (
 """Ranges of rows and of columns."""
 MOST = 2**21
 """The product of the sizes of another shape: the oracle and its samples of noise run on the host, in float64."""
+MOST_NUMBERS = 2**23
+"""Of all its tensors together, for an op of which the product of the sizes says little: heads that are counted in groups
+of units, scores of each position with each other. Two gigabytes were drawn so once, and no check may hand over 256 MiB."""
 
 Sizes = tuple[tuple[str, int], ...]
 
@@ -35,6 +38,18 @@ def _odd(size: int, least: int, most: int, rng: random.Random) -> int:
 
 def _power(least: int, most: int, rng: random.Random) -> int:
     return 1 << rng.randint((least - 1).bit_length(), most.bit_length() - 1)
+
+
+def numbers(recipe: Recipe, sizes: dict[str, int]) -> int:
+    """In all that is handed to the op and to its backward pass."""
+    return sum(math.prod(extent(sizes, dim) for dim in thing.dims) for thing in (*recipe.operands, *recipe.outputs))
+
+
+def _halved(name: str, size: int, recipe: Recipe) -> int:
+    if name in recipe.powers:
+        return max(1, size // 2)
+    unit = 2 if name in recipe.evens else 1
+    return unit * max(1, size // (2 * unit) | 1)
 
 
 def _between(scored: tuple[Sizes, ...], recipe: Recipe, rng: random.Random) -> Sizes:
@@ -50,10 +65,11 @@ def _between(scored: tuple[Sizes, ...], recipe: Recipe, rng: random.Random) -> S
             found[name] = 2 * _odd(drawn // 2 or 1, -(-least // 2), most // 2, rng)
         else:
             found[name] = _odd(drawn, least, most, rng)
-    while math.prod(found.values()) > MOST:
+    while math.prod(found.values()) > MOST or numbers(recipe, found) > MOST_NUMBERS:
         largest = max(found, key=lambda name: found[name])
-        unit = 2 if largest in recipe.evens else 1
-        found[largest] = unit * max(1, found[largest] // (2 * unit) | 1)
+        if (less := _halved(largest, found[largest], recipe)) == found[largest]:
+            break
+        found[largest] = less
     return tuple(found.items())
 
 

@@ -7,14 +7,14 @@ import math
 import pytest
 
 from bot.judge import hidden as hidden_shapes
-from bot.judge.hidden import KINDS, MOST, hidden
+from bot.judge.hidden import KINDS, MOST, MOST_NUMBERS, hidden, numbers
 from bot.judge.inputs import fill
 from bot.judge.oracle import truth
 from bot.judge.plan import minimum_bytes, probes_of
 from bot.judge.recipes import RECIPES
 from bot.targets.sizes import SIZES
 from bot.targets.suites import suite_of
-from bot.worker.contract import Shape
+from bot.worker.contract import MAX_BLOB, Shape
 
 CHECKS = tuple(
     Shape(f"{direction}-4x256-float32", direction, (("rows", 4), ("cols", 256)), "float32")
@@ -51,6 +51,41 @@ def test_the_truth_can_be_told_of_whatever_is_drawn(kernel: str, monkeypatch: py
         for shape in drawn(kernel, seed):
             (probe, *_) = probes_of(recipe, (shape,), seed)
             assert truth(recipe, probe, fill(recipe, probe))
+
+
+@pytest.mark.parametrize("kernel", sorted(SIZES))
+def test_whatever_is_drawn_fits_into_a_check(kernel: str) -> None:
+    """Few sizes can be many numbers: heads of groups of units were 284 MB, and the campaign ended with a crash."""
+    recipe = RECIPES[kernel]
+    for seed in range(12):
+        for shape in drawn(kernel, seed):
+            (probe, *_) = probes_of(recipe, (shape,), seed)
+            tensors = [a.tensor for a in probe.call.arguments if a.tensor is not None] + list(probe.call.grads)
+            assert sum(math.prod(one.shape) for one in tensors) <= MOST_NUMBERS
+            assert 8 * numbers(recipe, dict(shape.sizes)) <= MAX_BLOB
+
+
+def test_of_too_many_numbers_the_largest_size_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = RECIPES["qwen2vl_mrope"]
+    whole = [dict(shape.sizes) for shape in drawn("qwen2vl_mrope", 3)]
+    most = max(numbers(recipe, sizes) for sizes in whole)
+    monkeypatch.setattr(hidden_shapes, "MOST_NUMBERS", most)
+    assert [dict(shape.sizes) for shape in drawn("qwen2vl_mrope", 3)] == whole
+    monkeypatch.setattr(hidden_shapes, "MOST_NUMBERS", most - 1)
+    less = [dict(shape.sizes) for shape in drawn("qwen2vl_mrope", 3)]
+    changed = [(one, other) for one, other in zip(whole, less, strict=True) if one != other]
+    assert changed and all(numbers(recipe, one) == most for one, _ in changed)
+    for one, other in changed:
+        (name,) = (name for name in one if one[name] != other[name])
+        assert one[name] == max(one.values()) and other[name] == one[name] // 2 | 1
+
+
+def test_a_power_of_two_stays_one_and_a_draw_that_cannot_be_less_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hidden_shapes, "MOST_NUMBERS", 2**8)
+    streams = {dict(shape.sizes)["streams"] for seed in range(6) for shape in drawn("mhc_pre", seed)}
+    assert streams and all(size & (size - 1) == 0 for size in streams)
+    monkeypatch.setattr(hidden_shapes, "MOST_NUMBERS", 0)
+    assert {size for shape in drawn("mhc_pre", 1) for _, size in shape.sizes} == {1}
 
 
 def test_what_is_cut_in_half_is_even_and_else_as_odd_as_any() -> None:

@@ -1,8 +1,9 @@
-"""How many cases the judge keeps on the GPU between their turns."""
+"""How many cases the judge keeps on the GPU between their turns, and what its own clock is asked."""
 
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 from bot.judge.frames import MOST_SLOTS, Ask
 from bot.judge.handle import Unplayable
 from bot.judge.layout import BANKS, MOST_RIGHT, Layout
-from bot.judge.timekeeper import BASELINE, CONTROL, FIRST, Timekeeper, crowded_out, is_interrupted
+from bot.judge.timekeeper import BASELINE, CONTROL, FIRST, Run, Timekeeper, crowded_out, is_interrupted, long_runs
 from bot.worker.contract import Call, ContractError
 
+MESSAGE_US = 800.0
 KEPT = {("a", 1): 30, ("b", 1): 30, ("c", 7): 30}
 
 
@@ -244,3 +246,38 @@ def test_what_is_wrong_ends_the_reading() -> None:
     assert "y is wrong" in keeper.common((0, 1), 12).wrong
     assert "y is wrong" in keeper.blocks(0, 12, 0).wrong
     assert len(player.played) == 2
+
+
+@dataclass(frozen=True)
+class Played:
+    """An arm that takes so many microseconds a pass, after others that no event sees."""
+
+    us: float
+    before: float = 0.0
+    unseen: float = 0.0
+    """Of each pass, by the events."""
+
+
+def arms(v0: Played, variant: Played) -> Run:
+    def run(arm: int, count: int) -> tuple[float, float]:
+        one = v0 if arm == BASELINE else variant
+        return count * (one.us - one.unseen), MESSAGE_US + one.before + count * one.us
+
+    return run
+
+
+def test_both_clocks_tell_the_same_of_equals() -> None:
+    told = long_runs(arms(Played(4.0), Played(3.0)))
+    assert (told.wall_ratio, told.event_ratio, told.covered) == pytest.approx((0.75, 0.75, 1.0))
+
+
+def test_a_faster_pass_before_it_is_nothing_to_the_clock() -> None:
+    """jsd's backward only asks whether a number is 1; its forward pass was 1.2 ms faster in 20, and it was refused."""
+    told = long_runs(arms(Played(4.0, before=4000.0), Played(4.0, before=2800.0)))
+    assert told.wall_ratio == pytest.approx(1.0) and told.event_ratio == pytest.approx(1.0)
+
+
+def test_what_the_events_miss_of_each_pass_is_seen_by_the_clock() -> None:
+    told = long_runs(arms(Played(4.0), Played(4.0, before=1200.0, unseen=1.0)))
+    assert told.event_ratio == pytest.approx(0.75)
+    assert told.wall_ratio > 0.99 and told.covered < 0.76
