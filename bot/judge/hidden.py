@@ -24,8 +24,9 @@ KINDS: tuple[tuple[tuple[int, int], tuple[int, int]], ...] = (
 MOST = 2**21
 """The product of the sizes of another shape: the oracle and its samples of noise run on the host, in float64."""
 MOST_NUMBERS = 2**23
-"""Of all its tensors together, for an op of which the product of the sizes says little: heads that are counted in groups
-of units, scores of each position with each other. Two gigabytes were drawn so once, and no check may hand over 256 MiB."""
+"""Of all its tensors together, for an op of which the product of the sizes says little: heads that are counted in
+groups of units, scores of each position with each other. Two gigabytes were drawn so once, and no check may hand over
+256 MiB."""
 
 Sizes = tuple[tuple[str, int], ...]
 
