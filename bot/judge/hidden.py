@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 
-from bot.judge.recipe import Recipe, extent
+from bot.judge.recipe import Operand, Output, Recipe, extent
 from bot.worker.contract import Shape
 
 KINDS: tuple[tuple[tuple[int, int], tuple[int, int]], ...] = (
@@ -43,7 +43,8 @@ def _power(least: int, most: int, rng: random.Random) -> int:
 
 def numbers(recipe: Recipe, sizes: dict[str, int]) -> int:
     """In all that is handed to the op and to its backward pass."""
-    return sum(math.prod(extent(sizes, dim) for dim in thing.dims) for thing in (*recipe.operands, *recipe.outputs))
+    things: tuple[Operand | Output, ...] = (*recipe.operands, *recipe.outputs)
+    return sum(math.prod(extent(sizes, dim) for dim in thing.dims) for thing in things)
 
 
 def _halved(name: str, size: int, recipe: Recipe) -> int:
