@@ -56,7 +56,12 @@ def _summary(ended: Ended, deadline_s: float) -> str:
             return f"ended because it started more than {PROCESSES} processes"
         case "":
             lines = [line.strip() for line in ended.output.splitlines() if line.strip()]
-            return lines[-1][:KEPT_SUMMARY] if lines else "printed nothing"
+            return _unruled(lines[-1])[:KEPT_SUMMARY] if lines else "printed nothing"
+
+
+def _unruled(line: str) -> str:
+    """Without the rule of `=` that pytest draws from edge to edge where it is as wide as told."""
+    return line.strip("= ") or line
 
 
 def _kept(output: str) -> str:

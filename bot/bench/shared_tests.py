@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -26,6 +27,8 @@ PACK = re.compile(rf"^{VARIABLE} ([0-9a-f]{{16}}) of (\d+)$", re.MULTILINE)
 NOBODY = 5
 """What pytest says where no test was left: of three tests the fourth hand has none."""
 MOST_SUMMARY = 300
+COUNTED = re.compile(r"\b(\d+) (passed|skipped|xfailed|xpassed)\b")
+"""What pytest counts of a share; the tests of the other shares it calls deselected."""
 Run = Callable[[Sequence[str], Mapping[str, str]], CommandRun]
 
 
@@ -53,19 +56,29 @@ def _pack(run: CommandRun) -> str:
     return found[0] if found is not None else ""
 
 
+def _summary(busy: Sequence[CommandRun]) -> str:
+    """Their last lines, and before these what they come to: nobody adds up four of them by eye."""
+    said = "; ".join(run.summary for run in busy)
+    if len(busy) == 1:
+        return said
+    found = Counter[str]()
+    for run in busy:
+        found.update({word: int(count) for count, word in COUNTED.findall(run.summary)})
+    return ", ".join([f"{count} {word}" for word, count in found.items()]) + f" in {len(busy)} processes: {said}"
+
+
 def _as_one(runs: Sequence[CommandRun]) -> CommandRun | None:
     """What they came to together; None unless all went well, on shares of the same tests."""
     busy = [run for run in runs if run.exit_code != NOBODY]
     packs = {_pack(run) for run in runs}
     if not busy or not all(run.passed for run in busy) or len(packs) != 1 or "" in packs:
         return None
-    said = "; ".join(run.summary for run in busy)
     return CommandRun(
         argv=runs[0].argv[: -len(OURS)],
         passed=True,
         exit_code=0,
         seconds=max(run.seconds for run in runs),
-        summary=(said if len(busy) == 1 else f"in {len(busy)} processes: {said}")[:MOST_SUMMARY],
+        summary=_summary(busy)[:MOST_SUMMARY],
         output="\n".join(run.output[-KEPT_OUTPUT // len(busy) :] for run in busy),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Literal
 
@@ -24,6 +25,11 @@ from bot.model.word import Word
 
 MOST_RETRIES = 3
 """A job that failed this often fails for a reason that asking again does not mend."""
+
+
+SKIPPED = re.compile(r"\b[1-9]\d* skipped\b")
+PASSED = re.compile(r"\b[1-9]\d* x?passed\b")
+"""As pytest counts in its last line; what another runner prints there is taken as it is."""
 
 
 class Phase(StrEnum):
@@ -169,6 +175,17 @@ class CommandRun(Word):
     output: str = ""
     """The end of what it printed, capped."""
 
+    @property
+    def skipped_all(self) -> bool:
+        """It went well since nothing was tried, as its last line counts."""
+        return self.passed and SKIPPED.search(self.summary) is not None and PASSED.search(self.summary) is None
+
+    @property
+    def result(self) -> Literal["passed", "skipped", "failed"]:
+        if self.skipped_all:
+            return "skipped"
+        return "passed" if self.passed else "failed"
+
 
 class Finalization(Word):
     """The winner in a clean worktree of the pinned head: tests, style, and the text that will be committed."""
@@ -184,6 +201,11 @@ class Finalization(Word):
     @property
     def failed_before(self) -> bool:
         return self.untouched is not None and not self.untouched.passed
+
+    @property
+    def untested(self) -> bool:
+        """Not one test ran: each was skipped, so nothing but the judge has heard the winner."""
+        return bool(self.tests) and all(run.skipped_all for run in self.tests)
 
     @property
     def passed(self) -> bool:

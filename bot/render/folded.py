@@ -184,7 +184,7 @@ def commands(runs: Sequence[tuple[str, CommandRun]]) -> Trusted:
     rows = [
         [
             what,
-            Trusted("passed" if run.passed else "**failed**"),
+            Trusted(run.result if run.result == "passed" else f"**{run.result}**"),
             run.summary,
             numbers.seconds(run.seconds),
             code(" ".join(run.argv)),

@@ -108,6 +108,7 @@ def _told(fact: Fact) -> tuple[str, dict[str, Any]] | None:
                 "variant": variant_name(done.variant),
                 "passed": done.passed,
                 "tests_passed": all(run.passed for run in done.tests),
+                "tests_ran": bool(done.tests) and not done.untested,
                 "style_passed": bool(done.style) and done.style[-1].passed,
             }
         case OrderFailed(reason=reason, detail=detail):

@@ -245,10 +245,7 @@ def checks(done: Finalization | None) -> Table | None:
     """Commands of the target that were run on the winner."""
     runs: list[tuple[str, CommandRun]] = [("tests", run) for run in done.tests] if done else []
     runs += [("style", run) for run in done.style] if done else []
-    rows = [
-        [what, "passed" if run.passed else "failed", run.summary, numbers.seconds(run.seconds), " ".join(run.argv)]
-        for what, run in runs
-    ]
+    rows = [[what, run.result, run.summary, numbers.seconds(run.seconds), " ".join(run.argv)] for what, run in runs]
     return _table(["Check", "Result", "Last line", "Took", "Command"], rows)
 
 

@@ -95,8 +95,11 @@ def finished(campaign: Campaign) -> str:
         return ""
     if not done.tests or not all(run.passed for run in done.tests):
         return "tests failed"
+    style = f"style check {'passed' if done.passed else 'failed'}"
+    if done.untested:
+        return f"no test ran ({tests_said(campaign)}), {style}"
     ran = f"tests passed ({tests_said(campaign)})" if tests_said(campaign) else "tests passed"
-    return f"{ran}, style check {'passed' if done.passed else 'failed'}"
+    return f"{ran}, {style}"
 
 
 def tests_said(campaign: Campaign) -> str:

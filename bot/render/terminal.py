@@ -54,6 +54,8 @@ ENDS = {
     Outcome.CANCELLED: "cancelled",
     Outcome.FAILED: "failed",
 }
+MARKS = {"passed": ("good", "ok  "), "skipped": ("bad", "NONE"), "failed": ("bad", "FAIL")}
+"""How a command of the target went."""
 COLOURS = {"bold": "1", "dim": "2", "good": "32", "bad": "31", "best": "1;33"}
 
 
@@ -245,9 +247,7 @@ def checkpoint_text(campaign: Campaign, width: int = WIDTH, paint: Paint = no_pa
         lines += table(campaign, width, paint, whole=campaign.stage is not Stage.AWAIT_FINAL)
     if campaign.stage is Stage.AWAIT_FINAL and campaign.finalization is not None:
         runs = (*campaign.finalization.tests, *campaign.finalization.style[-1:])
-        lines += [
-            f"  {paint('good', 'ok  ') if run.passed else paint('bad', 'FAIL')} {plain(run.summary)}" for run in runs
-        ]
+        lines += [f"  {paint(*MARKS[run.result])} {plain(run.summary)}" for run in runs]
     return "\n".join(lines)
 
 

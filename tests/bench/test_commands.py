@@ -107,3 +107,8 @@ def test_arguments_are_not_words_of_a_shell(tmp_path: Path, fence: Sandbox) -> N
     found = run_command(("/bin/echo", "$(touch made); x"), tmp_path, {}, 60, sandbox=fence)
     assert found.summary == "$(touch made); x"
     assert not (tmp_path / "made").exists()
+
+
+def test_the_rule_that_pytest_draws_is_no_part_of_it(tmp_path: Path, fence: Sandbox) -> None:
+    assert run("print('=' * 90 + ' 3 passed in 0.1s ' + '=' * 90)", tmp_path, fence).summary == "3 passed in 0.1s"
+    assert run("print('=' * 9)", tmp_path, fence).summary == "=" * 9, "all that there is"

@@ -374,7 +374,9 @@ def test_a_test_on_the_untouched_kernel_is_told_and_counted(tmp_path: Path) -> N
 
 
 def mean(folder: Path) -> str:
-    found = re.match(r".* over (.*) that can be scored: \*\*(.*)\*\*\. (\d+) with .*, (\d+) with", line_of(folder))
+    found = re.match(
+        r".* over (.*) that can be scored: \*\*([^*]*)\*\*\.(?:.*\*\*\.)? (\d+) with .*, (\d+) with", line_of(folder)
+    )
     assert found is not None
     return ", ".join(found.groups())
 
@@ -395,6 +397,31 @@ def test_a_kernel_with_nothing_to_give_counts_as_one(tmp_path: Path) -> None:
     assert speed > 1.2 and mean(tmp_path) == f"2 of the {OF}, {numbers.ratio(math.sqrt(speed))}, 1, 1"
     write(tmp_path, "rope", renamed(until(facts(FIRST), "variant_judged", 3), "rope"))
     assert mean(tmp_path) == f"3 of the {OF}, {numbers.ratio(speed ** (1 / 3))}, 1, 2"
+
+
+def test_kernels_whose_stock_times_were_known_before_have_a_mean_of_their_own(tmp_path: Path) -> None:
+    write(tmp_path, "rms_norm", text_of(FIRST))
+    known = line_of(tmp_path).partition("known before: ")[2].partition(". ")[0]
+    assert known == f"**{numbers.ratio(TABLE.gave(TABLE.read_all(tmp_path)))}**"
+    write(tmp_path, "sparsemax", renamed(refused(), "sparsemax"))
+    assert f"Over 1 of the 15 whose stock times were known before: {known}. " in line_of(tmp_path), "not one of them"
+    write(tmp_path, "rope", renamed(refused(), "rope"))
+    assert "Over 2 of the 15" in line_of(tmp_path) and f"known before: {known}. " not in line_of(tmp_path)
+
+
+def test_a_winner_whose_tests_were_all_skipped_is_told_apart(tmp_path: Path) -> None:
+    found = facts(FIRST)
+    tests = of_kind(found, "finalized")["finalization"]["tests"]
+    tests[0]["summary"] = "3 passed, 16 skipped in 1.43s"
+    write(tmp_path, "one", journal(found))
+    assert "skipped" not in line_of(tmp_path)
+    for run in tests:
+        run["summary"] = "19 skipped, 57 deselected in 1.43s"
+    one = told(tmp_path, journal(found), "two")
+    assert "**all of the library's tests were skipped**" in row(one, tmp_path)["ended"]
+    assert "1 with a winner that passed the library's own tests and style check (of rms_norm all tests were" in (
+        line_of(tmp_path)
+    )
 
 
 def test_a_winner_that_failed_the_library_s_tests_gives_nothing(tmp_path: Path) -> None:
