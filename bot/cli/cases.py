@@ -52,7 +52,7 @@ def rows(cases: tuple[Case, ...], points: tuple[Point, ...]) -> tuple[Row, ...]:
     return tuple(Row(*key, key in scored, tuple(mine)) for key, mine in found.items())
 
 
-def _from(row: Row) -> str:
+def origins(row: Row) -> str:
     """`BT 1024 (liger, liger-fp32-accum)`."""
     places: dict[str, dict[str, None]] = {}
     for origin in (origin for point in row.points for origin in point.origins):
@@ -63,7 +63,7 @@ def _from(row: Row) -> str:
 
 def _cells(row: Row) -> tuple[str, ...]:
     sizes = " x ".join(str(size) for _, size in row.sizes)
-    return sizes, row.dtype, "yes" if row.scored else "no", _from(row), ", ".join(row.differs)
+    return sizes, row.dtype, "yes" if row.scored else "no", origins(row), ", ".join(row.differs)
 
 
 def _table(found: tuple[Row, ...]) -> Iterator[str]:
@@ -85,7 +85,7 @@ def _text(site: KernelSite, found: tuple[Row, ...], harvested: Harvest) -> Itera
     measured = sum(bool(row.points) for row in found)
     verb = "is" if both == 1 else "are"
     yield f"On {harvested.gpu}, {site.benchmark_file} would measure {measured} of these; {both} of them {verb} scored."
-    yield "A report shows what is scored."
+    yield "A report shows what is scored; `kernelwright harvested JOURNAL` times a winner on the others."
     if harvested.unbounded:
         yield f"Its sizes go as far as the script allows, whatever the memory: {harvested.unbounded}."
     for line in harvested.unread:

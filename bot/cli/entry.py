@@ -15,6 +15,7 @@ VERBS = {
     "profile": ("bot.cli.profile", "Say why a kernel of a local checkout is slow, with the evidence."),
     "roofline": ("bot.cli.roofline", "Say how near a kernel is to what the GPU can do."),
     "cases": ("bot.cli.cases", "Show which sizes are scored, beside those that the library's own benchmark measures."),
+    "harvested": ("bot.cli.harvested", "Time a winner on the sizes of the library's own benchmark; needs a GPU."),
     "init": ("bot.cli.init", "Write the GitHub workflows into a repository, and never over what was changed there."),
     "rehearse": ("bot.cli.rehearse", "Play a repository's own workflow files on an embedded GitHub."),
     "doctor": ("bot.cli.doctor", "Say what this machine, token and repository still lack, and what to do."),

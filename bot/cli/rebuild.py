@@ -88,7 +88,7 @@ def _named(campaign: Campaign) -> str:
     return ", ".join(["v0", *known])
 
 
-def _wanted(campaign: Campaign, number: VariantNumber | None) -> VariantNumber:
+def wanted(campaign: Campaign, number: VariantNumber | None) -> VariantNumber:
     """What was asked for, else the winner, else the last that was accepted."""
     if number is None:
         number = campaign.winner or campaign.incumbent
@@ -107,7 +107,7 @@ def _wanted(campaign: Campaign, number: VariantNumber | None) -> VariantNumber:
     return number
 
 
-def _same_base(campaign: Campaign, root: Path) -> None:
+def same_base(campaign: Campaign, root: Path) -> None:
     """Refuses a tree whose files are not the ones that the campaign began with."""
     tree = DirectoryTree(root)
     other = [file.path for file in sources_of(campaign, 0) if tree.read(file.path) != file.text.encode()]
@@ -166,9 +166,9 @@ def rebuild(file: Path, repo: Path, variant: int | None, output: Path | None, pu
             hint="name the journal of one that has a profile: kernelwright show FILE tells how far it came",
             reason=ReasonCode.NO_SUCH_VARIANT,
         )
-    number = _wanted(campaign, variant)
+    number = wanted(campaign, variant)
     files = sources_of(campaign, number)
-    _same_base(campaign, repo)
+    same_base(campaign, repo)
     folder = output or Path(f"rebuilt-{campaign.profile.site.kernel}-v{number}")
     _write(folder, files)
     if publish:

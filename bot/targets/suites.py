@@ -34,9 +34,14 @@ def _case(
     )
 
 
-def _scored(of: Sizes, size: Size) -> tuple[Case, ...]:
-    cases = tuple(_case(direction, size, "bfloat16", of) for direction in PASSES)
-    return (*cases, _case("backward", size, "bfloat16", of, grad="one")) if of.loss else cases
+def _scored(of: Sizes, size: Size, dtype: Dtype = "bfloat16") -> tuple[Case, ...]:
+    cases = tuple(_case(direction, size, dtype, of) for direction in PASSES)
+    return (*cases, _case("backward", size, dtype, of, grad="one")) if of.loss else cases
+
+
+def cases_of(kernel: str, size: Size, dtype: Dtype) -> tuple[Case, ...]:
+    """The passes of one more size, as those of the table have them."""
+    return _scored(SIZES[kernel], size, dtype)
 
 
 def _full(of: Sizes, more: tuple[Size, ...]) -> Suite:

@@ -1,0 +1,137 @@
+"""`kernelwright harvested`: a winner on the sizes of the library's own benchmark, beside those that were scored."""
+
+from __future__ import annotations
+
+import math
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from bot.bench.choosing import open_measured_bench
+from bot.bench.effort import Effort
+from bot.bench.gpu import Gpu, reserved, the_gpu
+from bot.bench.harvest import Harvest, Point, harvest
+from bot.campaign.lineage import sources_of
+from bot.cli.cases import Row, origins, rows
+from bot.cli.options import in_repository
+from bot.cli.rebuild import read, same_base, wanted
+from bot.errors import OperatorError, UserError
+from bot.model.campaign import Campaign, Profile
+from bot.model.harvested import HarvestedRun, Swept
+from bot.model.measurement import Case, Measurement, Suite
+from bot.model.reasons import ReasonCode
+from bot.model.variant import SourceFile, sources_digest
+from bot.render.harvested import lines, trouble
+from bot.targets.suites import cases_of, suite_of
+
+PROCESSES = 3
+"""The fewest that give an interval: these figures stand beside a verdict and decide nothing."""
+MOST_BYTES = 2**30
+"""Of the largest product of sizes: three contents of each input and float64 truths have to lie beside it."""
+BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+
+
+def _left_out(row: Row) -> str:
+    """Why this one is not timed here."""
+    if row.scored:
+        return "scored in the campaign"
+    held = math.prod(size for _, size in row.sizes) * BYTES[row.dtype]
+    return f"{held / 2**30:.1f} GiB a tensor, more than {MOST_BYTES // 2**30}" if held > MOST_BYTES else ""
+
+
+def _swept(row: Row) -> Swept:
+    told = {"sizes": row.sizes, "dtype": row.dtype, "told": origins(row), "differs": row.differs}
+    return Swept.model_validate({**told, "left_out": _left_out(row)})
+
+
+def swept(points: tuple[Point, ...], suite: Suite) -> tuple[Swept, ...]:
+    return tuple(_swept(row) for row in rows(suite.cases, points) if row.points)
+
+
+def suite_for(kernel: str, sweep: tuple[Swept, ...]) -> Suite:
+    """What is to be timed, and the quick checks: what is wrong is not timed."""
+    cases: tuple[Case, ...] = ()
+    for one in sweep:
+        if not one.left_out:
+            cases += cases_of(kernel, tuple(size for _, size in one.sizes), one.dtype)
+    return Suite(name="full", cases=cases, checks=suite_of(kernel, "quick").checks)
+
+
+def _swept_of(profile: Profile, root: Path, python: str) -> tuple[Harvest, tuple[Swept, ...]]:
+    site, suite = profile.site, profile.suite
+    names = [name for name, _ in suite.cases[0].shape]
+    with tempfile.TemporaryDirectory(prefix="kernelwright-harvested-") as scratch:
+        found = harvest(root, site, names, python, Path(scratch))
+    if found.why_not:
+        raise UserError(f"{site.benchmark_file} has no sizes to time: {found.why_not}", hint=found.what_next)
+    return found, swept(found.points, suite)
+
+
+def _timed(
+    campaign: Campaign, suite: Suite, root: Path, python: str, gpu: Gpu, files: tuple[SourceFile, ...]
+) -> tuple[Measurement, Measurement]:
+    """v0, and the winner beside it, in fresh processes whatever a first look says."""
+    assert campaign.profile is not None
+    effort = Effort(processes=PROCESSES, losers=True)
+    with reserved(gpu), tempfile.TemporaryDirectory(prefix="kernelwright-harvested-") as scratch:
+        place = Path(scratch)
+        bench = open_measured_bench(root, campaign.profile.site, suite, gpu.arch, python, place, gpu=gpu, effort=effort)
+        try:
+            baseline = bench.measure(sources_of(campaign, 0), passports=False)
+            if baseline.fault is not None:
+                raise OperatorError(
+                    f"v0 cannot be timed on these sizes: {baseline.fault.kind}: {baseline.fault.detail[:300]}",
+                    hint="look at the sizes with `kernelwright cases`; one of them may be more than this GPU holds",
+                )
+            return baseline, bench.measure(files, passports=False)
+        finally:
+            bench.close()
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@in_repository("The stock tree that the campaign ran on.")
+@click.option("--variant", type=click.IntRange(min=1), help="Another than the winner: its number.")
+@click.option("--json", "target", type=click.Path(path_type=Path, dir_okay=False), help="Where the raw blocks go.")
+@click.option("--python", default=sys.executable, show_default="this one", help="The target's Python.")
+def harvested(file: Path, repo: Path, variant: int | None, target: Path | None, python: str) -> int:
+    """Time the winner of the journal FILE on the sizes that the library's own benchmark script measures.
+
+    They are read from the script without running it on a GPU (`kernelwright cases` shows them), and played beside v0
+    in three fresh processes, each slot verified, as in a campaign. What comes of it decides nothing.
+    """
+    root = repo.resolve()
+    campaign = read(file, root)
+    if campaign.profile is None:
+        raise UserError(
+            f"{file} is of a campaign that measured nothing",
+            hint="name the journal of one that has a winner: kernelwright show FILE tells how far it came",
+            reason=ReasonCode.NO_SUCH_VARIANT,
+        )
+    number = wanted(campaign, variant)
+    same_base(campaign, root)
+    gpu, files, profile = the_gpu(), sources_of(campaign, number), campaign.profile
+    script, sweep = _swept_of(profile, root, python)
+    suite = suite_for(profile.site.kernel, sweep)
+    if not suite.cases:
+        click.echo("\n".join(f"{one.told}: {one.left_out}" for one in sweep))
+        return 0
+    baseline, measurement = _timed(campaign, suite, root, python, gpu, files)
+    run = HarvestedRun(
+        campaign=campaign.id,
+        kernel=profile.site.kernel,
+        variant=number,
+        source=sources_digest(files),
+        benchmark=profile.site.benchmark_file,
+        gpu=script.gpu,
+        sweep=sweep,
+        suite=suite,
+        baseline=baseline,
+        measurement=measurement,
+    )
+    if target is not None:
+        target.write_text(run.model_dump_json() + "\n", encoding="utf-8")
+    click.echo("\n".join(lines(run)))
+    return 1 if trouble(run) else 0

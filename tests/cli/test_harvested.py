@@ -1,0 +1,166 @@
+"""`kernelwright harvested`: a winner on the sizes of the library's own benchmark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from bot.bench.gpu import parse
+from bot.bench.harvest import Harvest, Point
+from bot.cli import harvested as module
+from bot.cli.harvested import MOST_BYTES, harvested, suite_for, swept
+from bot.errors import OperatorError, UserError
+from bot.model.harvested import HarvestedRun
+from bot.model.measurement import Measurement, Paired
+from bot.model.variant import SourceFile, sources_digest
+from tests.analysis.blocks import reading
+from tests.cli.test_cases import GPU, point
+from tests.cli.test_show import folded, written
+from tests.fakes.bench import FakeBench
+from tests.render import builders as a
+
+H200 = parse("GPU-d79bbc67, NVIDIA H200, 580.159.04, 9.0, 143771")
+
+
+class Clocked(FakeBench):
+    """The fake bench, with blocks of a variant that is a tenth faster than v0."""
+
+    opened: Clocked
+    effort: Any = None
+
+    def __init__(self, *asked: Any, **more: Any) -> None:
+        super().__init__(*asked, **more)
+        Clocked.opened, self.effort = self, more["effort"]
+
+    def measure(self, files: tuple[SourceFile, ...], *, passports: bool) -> Measurement:
+        found = super().measure(files, passports=passports)
+        if len(self.measured) == 1:
+            return found
+        paired = Paired(tier="replay", search=reading(10.0), confirm=(reading(10.0), reading(10.1), reading(9.9)))
+        cases = tuple(case.model_copy(update={"paired": paired}) for case in found.cases)
+        return found.model_copy(update={"cases": cases, "runner": a.GPU_RUNNER})
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A journal of a pushed campaign, the tree that it ran on, and a machine that has a GPU."""
+    written(tmp_path / "journal.jsonl", folded())
+    op = tmp_path / "stock" / a.OP_PATH
+    op.parent.mkdir(parents=True)
+    op.write_text(a.SOURCE, encoding="utf-8")
+    monkeypatch.setattr(module, "the_gpu", lambda: H200)
+    monkeypatch.setattr(module, "open_measured_bench", Clocked)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    sweep(monkeypatch, point(1024, 4096), point(3072, 4096, "W in float32", x="3072"))
+    return tmp_path
+
+
+def sweep(monkeypatch: pytest.MonkeyPatch, *points: Point, **more: Any) -> None:
+    monkeypatch.setattr(module, "harvest", lambda *_, **__: Harvest(GPU, points, **more))
+
+
+def typed(place: Path, *words: str) -> Result:
+    asked = [str(place / "journal.jsonl"), "--repo", str(place / "stock"), *words]
+    return CliRunner().invoke(harvested, asked, standalone_mode=False)
+
+
+def test_the_winner_is_timed_beside_v0_on_each_size_of_the_script(place: Path) -> None:
+    done = typed(place)
+    assert done.return_value == 0, done.exception
+    assert done.output.splitlines() == [
+        "rms_norm, v3 beside v0 on NVIDIA H200, sizes of benchmark/scripts/benchmark_rms_norm.py",
+        "",
+        "Case                In the script  v0, us   Its time, us  Speed-up  95 % interval",
+        "fwd 1024x4096 bf16  T 1024 (ours)  100.000  90.909        1.100x    1.098x to 1.10x",
+        "bwd 1024x4096 bf16  T 1024 (ours)  100.000  90.909        1.100x    1.098x to 1.10x",
+        "fwd 3072x4096 bf16  T 3072 (ours)  100.000  90.909        1.100x    1.098x to 1.10x",
+        "bwd 3072x4096 bf16  T 3072 (ours)  100.000  90.909        1.100x    1.098x to 1.10x",
+        "",
+        "T 3072 (ours), 3072 x 4096 bfloat16: timed without W in float32",
+    ]
+    (winner,) = a.rounds()[2].variant.files
+    assert Clocked.opened.measured == [sources_digest(a.sources()), sources_digest((winner,))]
+    assert Clocked.opened.closed
+    assert Clocked.opened.effort.losers and Clocked.opened.effort.processes == 3
+
+
+def test_the_blocks_are_kept_so_that_anybody_can_read_them_again(place: Path) -> None:
+    typed(place, "--json", str(place / "blocks.json"))
+    run = HarvestedRun.model_validate_json((place / "blocks.json").read_text(encoding="utf-8"))
+    assert (run.kernel, run.variant, run.gpu) == ("rms_norm", 3, GPU)
+    assert run.source == sources_digest(a.rounds()[2].variant.files)
+    assert [len(case.paired.confirm) for case in run.measurement.cases if case.paired] == [3, 3, 3, 3]
+    assert json.loads((place / "blocks.json").read_text())["sweep"][1]["differs"] == ["W in float32"]
+
+
+def test_what_was_scored_and_what_is_too_large_is_left_out_with_the_reason() -> None:
+    cols = MOST_BYTES // 4 // 1024
+    points = (
+        point(4096, 4096),
+        point(4096, 4096, dtype="float32"),
+        point(1024, cols, dtype="float32"),
+        point(1024, cols + 1, dtype="float32"),
+        point(1024, 2 * cols, dtype="bfloat16"),
+    )
+    suite = a.SUITE.model_copy(update={"cases": (a.case("forward", 4096, 4096),)})
+    found = swept(points, suite)
+    told = ["scored in the campaign", "", "", "1.0 GiB a tensor, more than 1", ""]
+    assert [one.left_out for one in found] == told
+    cases = suite_for("rms_norm", found).cases
+    assert {(case.size("cols"), case.dtype) for case in cases} == {
+        (4096, "float32"),
+        (cols, "float32"),
+        (2 * cols, "bfloat16"),
+    }
+
+
+def test_a_loss_is_timed_with_both_of_its_gradients() -> None:
+    found = swept((point(1024, 4096, dtype="float32"),), a.SUITE)
+    ids = [case.id for case in suite_for("jsd", found).cases]
+    assert ids == [
+        f"{one}-1024x4096-float32{end}" for one, end in (("forward", ""), ("backward", ""), ("backward", "-one"))
+    ]
+
+
+def test_where_everything_was_scored_nothing_is_timed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = a.SUITE.cases[0]
+    sweep(monkeypatch, point(case.size("rows"), case.size("cols"), x="7"))
+    monkeypatch.setattr(module, "open_measured_bench", None)
+    done = typed(place)
+    assert (done.return_value, done.output) == (0, "T 7 (ours): scored in the campaign\n")
+
+
+def test_a_script_without_sizes_says_what_next(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep(monkeypatch, why_not="it never called the op", what_next="measure the op itself")
+    error = typed(place).exception
+    assert isinstance(error, UserError)
+    assert "has no sizes to time: it never called the op" in str(error) and error.hint == "measure the op itself"
+
+
+def test_v0_that_cannot_be_timed_is_no_result(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(Clocked):
+        def measure(self, files: tuple[SourceFile, ...], *, passports: bool) -> Measurement:
+            return a.measurement(files, fault=a.Fault(kind="memory", detail="out of memory"))
+
+    monkeypatch.setattr(module, "open_measured_bench", Broken)
+    error = typed(place, "--json", str(place / "blocks.json")).exception
+    assert isinstance(error, OperatorError) and "v0 cannot be timed on these sizes: memory" in str(error)
+    assert Clocked.opened.closed and not (place / "blocks.json").exists()
+
+
+def test_a_variant_that_is_wrong_there_is_told_and_not_timed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Wrong(FakeBench):
+        def measure(self, files: tuple[SourceFile, ...], *, passports: bool) -> Measurement:
+            found = super().measure(files, passports=passports)
+            wrong = found.checks[0].model_copy(update={"passed": False, "detail": "off by 7"})
+            first = self.measured == [sources_digest(files)]
+            return found if first else found.model_copy(update={"checks": (wrong, *found.checks[1:])})
+
+    monkeypatch.setattr(module, "open_measured_bench", Wrong)
+    done = typed(place)
+    assert done.return_value == 1
+    assert "not timed, as a check failed: " in done.output and "off by 7" in done.output
