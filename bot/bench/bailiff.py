@@ -32,9 +32,11 @@ class Objection(OperatorError):
 class Judge:
     """The trusted process that owns inputs, oracle and tolerance. It is told no path of the target."""
 
-    def __init__(self, python: TargetPython, suitcase: Path, home: Path, gpu: Gpu | None = None) -> None:
+    def __init__(
+        self, python: TargetPython, suitcase: Path, home: Path, gpu: Gpu | None = None, log: str = "judge.log"
+    ) -> None:
         home.mkdir(parents=True, exist_ok=True)
-        self._log = (home / "judge.log").open("wb")
+        self._log = (home / log).open("wb")
         self._process = subprocess.Popen(
             command(python, "judge", str(suitcase), (), MEMORY_BYTES, on_gpu=gpu is not None),
             cwd=home,
@@ -89,6 +91,11 @@ class Judge:
         log = Path(self._log.name)
         last = log.read_text(encoding="utf-8", errors="replace")[-600:] if log.exists() else ""
         return OperatorError(f"the judge {what}. {last}".strip(), hint="run `kernelwright doctor` on this machine")
+
+    def stop(self) -> None:
+        """Whoever waits for its answer hears that it is gone, and closes it."""
+        if self._process.returncode is None:
+            end_all(self._process.pid, "")
 
     def close(self) -> None:
         """May be asked twice: by then the number of the process can be somebody else's."""

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from bot.bench import compile_pool, host, race, rivals, sanitizer
 from bot.bench.ahead import Ahead
@@ -23,7 +24,8 @@ from bot.bench.launcher import Limits
 from bot.bench.looking import Found, Scene, look
 from bot.bench.measure import Deadlines, StaticBench
 from bot.bench.race import Entry, Result
-from bot.bench.readings import goes_on, paired, recorded, timing_of, with_clock
+from bot.bench.readings import Wrong, goes_on, paired, recorded, timing_of, with_clock
+from bot.bench.rival_compilers import Job, compilers, expected
 from bot.bench.rivals import Heat
 from bot.bench.takes import GpuChecker, Take
 from bot.bench.under_compile import Finalists
@@ -45,13 +47,7 @@ from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, sources_digest
 from bot.worker.contract import CompileAnswer, timing
 
-
-class Wrong(Exception):
-    """A timed slot of the variant held something else than the right result."""
-
-    def __init__(self, case: str, why: str) -> None:
-        super().__init__(why)
-        self.case = case
+Told = TypeVar("Told", timing.Blocks, timing.Common)
 
 
 class MeasuredBench(StaticBench):
@@ -75,12 +71,17 @@ class MeasuredBench(StaticBench):
         """One variant at a time has the clock."""
         super().__init__(tree, site, suite, cells.gpu.arch, cells, deadlines, seed)
         self._finalists = Finalists(self._judge)
+        self._rivals_ahead = compilers(site.kernel, cells)
         self._ahead = Ahead(partial(self._run, checked=None, passports=True), self._fit, self._takes.forget)
-        self._bytes = {case.call.case: case.call.nbytes for case in self._plan.cases}
+        self._calls = {case.call.case: case.call for case in self._plan.cases}
         self.gpu_ms = 0.0
         """GPU time spent on timing so far."""
         for standby in cells.standby.values():
             standby.begin()
+
+    def close(self) -> None:
+        self._rivals_ahead.end(0)
+        super().close()
 
     def _make_checker(self, inputs: Path, limits: Limits) -> Checker:
         gpu_limits = Limits(self._deadlines.gpu_s, self._deadlines.gpu_memory_bytes)
@@ -91,19 +92,9 @@ class MeasuredBench(StaticBench):
 
     @property
     def runner(self) -> Runner:
-        return Runner(
-            evidence=Evidence.MEASURED,
-            arch=self._arch,
-            gpu_name=self._gpu.name,
-            gpu_memory_mib=self._gpu.memory_mib,
-            gpu_uuid=self._gpu.uuid,
-            driver=self._gpu.driver,
-            python=self._cells.python.version,
-            torch=self._cells.python.torch,
-            triton=self._cells.python.triton,
-            sandbox=self._cells.sandbox.name,
-            learned=self.learned,
-        )
+        gpu = self._gpu
+        known = {"gpu_name": gpu.name, "gpu_memory_mib": gpu.memory_mib, "gpu_uuid": gpu.uuid, "driver": gpu.driver}
+        return super().runner.model_copy(update={"evidence": Evidence.MEASURED, **known})
 
     # -- one variant ------------------------------------------------------------------------------------------
 
@@ -157,6 +148,7 @@ class MeasuredBench(StaticBench):
         self._call_replayers(files)
         planned = tuple(CaseResult(case=c.call.case, minimum_bytes=c.minimum_bytes) for c in self._plan.cases)
         with self._turn:
+            self._rivals_ahead.end()
             return self._timed(files, planned, checked.rows, quiet)
 
     def _call_replayers(self, files: tuple[SourceFile, ...]) -> None:
@@ -239,7 +231,7 @@ class MeasuredBench(StaticBench):
     @contextmanager
     def _scene(self, files: tuple[SourceFile, ...]) -> Iterator[Scene]:
         laid, memory = self._lay(files), self._deadlines.gpu_memory_bytes
-        pins = self._takes.pins([case.call.case for case in self._plan.cases])
+        pins = self._takes.pins(list(self._calls))
         try:
             yield Scene(self._cells, self._site, files, laid.folder, laid.source, self._plan, memory, pins)
         finally:
@@ -263,11 +255,7 @@ class MeasuredBench(StaticBench):
             return self._read(case, blocks, 0, place=place).blocks
 
         def together(case: str, places: Sequence[int], blocks: int) -> tuple[tuple[Block, ...], ...]:
-            told = self._judge.ask(timing.CommonRequest("common", tuple(places), blocks), timing.Common)
-            self.gpu_ms += told.gpu_ms
-            if told.wrong:
-                raise Wrong(case, told.wrong)
-            return told.blocks
+            return self._told(case, timing.CommonRequest("common", tuple(places), blocks), timing.Common).blocks
 
         course = race.Course(self._lay, record, begin, read, together, Wrong, spent_ms=lambda: self.gpu_ms)
         with self._turn:
@@ -275,6 +263,10 @@ class MeasuredBench(StaticBench):
             ran = race.run(course, entries)
             self._judge.ask(timing.CloseRequest("close"), timing.Closed)
         return Result(ran, round(time.monotonic() - started, 3), round(self.gpu_ms - before, 3))
+
+    def expect_rivals(self) -> None:
+        """They are compiled while v0 is checked."""
+        self._rivals_ahead.begin(expected(list(self._calls.values()), self._base))
 
     def rivals(self) -> tuple[Rival, ...]:
         """What plain PyTorch makes of the same cases."""
@@ -298,6 +290,8 @@ class MeasuredBench(StaticBench):
 
         with self._turn:
             there = [case for case in cases if stock[case].folder is not None]
+            self._rivals_ahead.begin([Job(name, self._calls[case]) for name in heat.names for case in there])
+            self._rivals_ahead.end(heat.seconds)
             found = rivals.read(heat, there, begin, lambda case: self._read(case, rivals.BLOCKS, 0), Wrong)
             self._judge.ask(timing.CloseRequest("close"), timing.Closed)
         return found
@@ -315,7 +309,7 @@ class MeasuredBench(StaticBench):
         if case in self._lanes:
             return False
         opened = self._open(case, (stock[case],), stock[case], fresh=fresh)
-        self._lanes[case] = lanes_for(opened.pilot_us, self._bytes[case])
+        self._lanes[case] = lanes_for(opened.pilot_us, self._calls[case].nbytes)
         return True
 
     def _open(self, case: str, some: Sequence[Take], stock: Take, *, fresh: bool) -> timing.Opened:
@@ -329,7 +323,10 @@ class MeasuredBench(StaticBench):
         return self._judge.ask(timing.OpenRequest("open", case, str(stock.folder), arms, lanes, fresh), timing.Opened)
 
     def _read(self, case: str, blocks: int, control: int, *, place: int = 0) -> timing.Blocks:
-        told = self._judge.ask(timing.BlocksRequest("blocks", place, blocks, control), timing.Blocks)
+        return self._told(case, timing.BlocksRequest("blocks", place, blocks, control), timing.Blocks)
+
+    def _told(self, case: str, request: object, kind: type[Told]) -> Told:
+        told = self._judge.ask(request, kind)
         self.gpu_ms += told.gpu_ms
         if told.wrong:
             raise Wrong(case, told.wrong)
@@ -337,8 +334,8 @@ class MeasuredBench(StaticBench):
 
     def _of_v0(self, case: CaseResult, stock: Take) -> CaseResult:
         """v0 against itself: its own time, what its clock is worth, and the roof it is under."""
-        opened = self._open(case.case, (stock,), stock, fresh=case.case == self._plan.cases[0].call.case)
-        self._lanes[case.case] = lanes_for(opened.pilot_us, self._bytes[case.case])
+        opened = self._open(case.case, (stock,), stock, fresh=case.case == next(iter(self._calls)))
+        self._lanes[case.case] = lanes_for(opened.pilot_us, self._calls[case.case].nbytes)
         if self._lanes[case.case] > 1:
             self._open(case.case, (stock,), stock, fresh=False)
         told = self._read(case.case, 0, self._effort.blocks)

@@ -10,6 +10,14 @@ from bot.bench.takes import Take
 from bot.model.measurement import CaseResult, Paired, Reading, Timing
 
 
+class Wrong(Exception):
+    """A timed slot of the variant held something else than the right result."""
+
+    def __init__(self, case: str, why: str) -> None:
+        super().__init__(why)
+        self.case = case
+
+
 def timing_of(times: Sequence[float]) -> Timing:
     ordered = sorted(times)
     tenth = len(ordered) // 10

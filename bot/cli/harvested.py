@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from bot.analysis.harvested import figures
 from bot.bench.choosing import open_measured_bench
 from bot.bench.effort import Effort
 from bot.bench.gpu import Gpu, reserved, the_gpu
@@ -23,7 +24,7 @@ from bot.model.harvested import HarvestedRun, Swept
 from bot.model.measurement import Case, Measurement, Suite
 from bot.model.reasons import ReasonCode
 from bot.model.variant import SourceFile, sources_digest
-from bot.render.harvested import lines, trouble
+from bot.render.harvested import lines
 from bot.targets.suites import cases_of, suite_of
 
 PROCESSES = 3
@@ -133,5 +134,6 @@ def harvested(file: Path, repo: Path, variant: int | None, target: Path | None, 
     )
     if target is not None:
         target.write_text(run.model_dump_json() + "\n", encoding="utf-8")
-    click.echo("\n".join(lines(run)))
-    return 1 if trouble(run) else 0
+    found = figures(run)
+    click.echo("\n".join(lines(run, found)))
+    return 1 if isinstance(found, str) else 0

@@ -10,6 +10,7 @@ import dataclasses
 import json
 import os
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -38,7 +39,9 @@ from bot.worker.contract.timing import (
     BlocksRequest,
     Closed,
     CommonRequest,
+    CompileRivalRequest,
     OpenRequest,
+    RivalCompiled,
     RoofRequest,
     Started,
     StartRequest,
@@ -185,6 +188,19 @@ class Desk:
             self._clock.close()
             return Complaint(clip(f"{type(error).__name__}: {error}"))
 
+    def compile_rival(self, request: CompileRivalRequest) -> RivalCompiled | Complaint:
+        """In a process that does nothing else: it needs no plan, and has no clock."""
+        import torch
+
+        from bot.judge.rivals import compile_ahead
+
+        started = time.monotonic()
+        try:
+            compile_ahead(request.name, request.kernel, request.call, "cuda" if torch.cuda.is_available() else "cpu")
+        except Exception as error:  # whoever plays it meets the same, and says so
+            return Complaint(clip(f"{type(error).__name__}: {error}"))
+        return RivalCompiled(round(time.monotonic() - started, 3))
+
     def end(self) -> None:
         if self._clock is not None:
             self._clock.end()
@@ -193,6 +209,8 @@ class Desk:
         do = json.loads(line).get("do")
         if do in CLOCK:
             return self._timed(do, line)
+        if do == "compile":
+            return self.compile_rival(parse(CompileRivalRequest, line))
         if do == "plan":
             return self.plan(parse(PlanRequest, line))
         if do == "prepare":

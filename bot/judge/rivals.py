@@ -7,7 +7,7 @@ enter: what it computes is the right result, and lies in that process's part of 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -32,14 +32,20 @@ def _swapped(spec: TensorSpec) -> bool:
     return spec.layout == "swapped" and len(spec.shape) == 4
 
 
-def _tensor(lane: Lane, spec: TensorSpec, offset: int) -> torch.Tensor:
-    dtype, shape = DTYPES[spec.dtype], list(spec.shape)
+def _laid(flat: torch.Tensor, spec: TensorSpec) -> torch.Tensor:
+    """These elements as the pass is handed them."""
+    shape = list(spec.shape)
     if _swapped(spec):
         shape[1], shape[2] = shape[2], shape[1]
-    start = (lane.base + offset) // torch.empty(0, dtype=dtype).element_size()
-    count = int(torch.Size(shape).numel())
-    found = lane.memory.view(dtype)[start : start + count].view(shape)
+    found = flat.view(shape)
     return found.transpose(1, 2) if _swapped(spec) else found
+
+
+def _tensor(lane: Lane, spec: TensorSpec, offset: int) -> torch.Tensor:
+    dtype = DTYPES[spec.dtype]
+    start = (lane.base + offset) // torch.empty(0, dtype=dtype).element_size()
+    count = int(torch.Size(spec.shape).numel())
+    return _laid(lane.memory.view(dtype)[start : start + count], spec)
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
@@ -63,9 +69,51 @@ def _mathematics(kernel: str, call: Call, constants: Constants) -> Callable[...,
 
 
 def _compiled(run: Callable[..., tuple[Any, ...]], mode: str | None) -> Callable[..., tuple[Any, ...]]:
+    import torch._inductor.config as inductor
+
     os.environ.setdefault(_IN_ONE_PROCESS, "1")  # the replayer's children would outlive a case
+    # Who compiles ahead of time does so beside others: what is fastest is read again by whoever plays, alone.
+    inductor.autotune_local_cache = False
     compiled: Callable[..., tuple[Any, ...]] = torch.compile(run, dynamic=False, mode=mode)
     return compiled
+
+
+def _rival(name: str, kernel: str, call: Call) -> Callable[..., tuple[Any, ...]]:
+    if name not in NAMES:
+        raise ContractError(f"no rival is called {name[:40]!r}")
+    if kernel not in RECIPES:
+        raise ContractError(f"nobody knows what {kernel[:40]!r} computes")
+    constants: Constants = {**RECIPES[kernel].stock, **{a.name: a.value for a in call.arguments if a.tensor is None}}
+    run = _mathematics(kernel, call, constants)
+    return _compiled(run, MODES[name]) if name in MODES else run
+
+
+def _pulled(
+    call: Call,
+    outputs: tuple[Any, ...],
+    given: Callable[[TensorSpec], torch.Tensor],
+    leaves: Mapping[str, torch.Tensor],
+) -> dict[str, torch.Tensor]:
+    """The gradients of these leaves, with the incoming ones `given`."""
+    roots = [(out, call.grads[n]) for n, out in enumerate(outputs) if out is not None and out.requires_grad]
+    found = torch.autograd.grad(
+        [out for out, _ in roots], list(leaves.values()), [given(spec) for _, spec in roots], allow_unused=True
+    )
+    return {name: g for name, g in zip(leaves, found, strict=True) if g is not None}
+
+
+def compile_ahead(name: str, kernel: str, call: Call, device: str = "cuda") -> None:
+    """One pass over zeros: torch keeps what it compiled where whoever plays the same pass finds it."""
+
+    def zeros(spec: TensorSpec) -> torch.Tensor:
+        return _laid(torch.zeros(torch.Size(spec.shape).numel(), dtype=DTYPES[spec.dtype], device=device), spec)
+
+    run = _rival(name, kernel, call)
+    given = {a.name: (zeros(a.tensor), a.tensor.grad) for a in call.arguments if a.tensor is not None}
+    leaves = {which: tensor.requires_grad_() for which, (tensor, is_leaf) in given.items() if is_leaf}
+    outputs = run(*(tensor for tensor, _ in given.values()))
+    if call.direction != "forward":
+        _pulled(call, outputs, zeros, leaves)
 
 
 class RivalArm:
@@ -75,18 +123,9 @@ class RivalArm:
     """It takes its memory from torch."""
 
     def __init__(self, name: str, kernel: str, call: Call, layout: Layout, left: tuple[Left, ...]) -> None:
-        if name not in NAMES:
-            raise ContractError(f"no rival is called {name[:40]!r}")
-        if kernel not in RECIPES:
-            raise ContractError(f"nobody knows what {kernel[:40]!r} computes")
-        constants: Constants = {
-            **RECIPES[kernel].stock,
-            **{a.name: a.value for a in call.arguments if a.tensor is None},
-        }
+        self._run = _rival(name, kernel, call)
         self._call, self.left = call, left
         self._offsets = {entry: offset for entry, offset, _ in layout.inputs}
-        run = _mathematics(kernel, call, constants)
-        self._run = _compiled(run, MODES[name]) if name in MODES else run
         self._outputs: dict[int, tuple[Any, ...]] = {}
         self._leaves: dict[int, dict[str, torch.Tensor]] = {}
         self._results: dict[int, dict[tuple[str, str], torch.Tensor]] = {}
@@ -110,15 +149,11 @@ class RivalArm:
         self._outputs[lane.base] = self._run(*given.values())
 
     def _backward(self, lane: Lane) -> dict[tuple[str, str], torch.Tensor]:
-        roots, gradients = [], []
-        for place, out in enumerate(self._outputs[lane.base]):
-            if out is not None and out.requires_grad:
-                spec = self._call.grads[place]
-                roots.append(out)
-                gradients.append(_tensor(lane, spec, self._offsets[spec.name]))
-        leaves = self._leaves[lane.base]
-        found = torch.autograd.grad(roots, list(leaves.values()), gradients, allow_unused=True)
-        return {("gradient", name): g for name, g in zip(leaves, found, strict=True) if g is not None}
+        def given(spec: TensorSpec) -> torch.Tensor:
+            return _tensor(lane, spec, self._offsets[spec.name])
+
+        found = _pulled(self._call, self._outputs[lane.base], given, self._leaves[lane.base])
+        return {("gradient", name): gradient for name, gradient in found.items()}
 
     def prepare(self, lane: Lane, stream: int) -> None:
         if self.has_before:

@@ -22,6 +22,18 @@ class Swept(Word):
     """Why it was not timed here."""
 
 
+class Beside(Word):
+    """One case of it, read block by block against v0."""
+
+    case: str
+    before_us: float
+    after_us: float
+    ratio: float
+    low: float | None
+    high: float | None
+    """Of 95 %, over fresh processes; None where these are too few."""
+
+
 class HarvestedRun(Word):
     schema_version: Literal[1] = 1
     campaign: CampaignId

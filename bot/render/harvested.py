@@ -2,58 +2,34 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
-from bot.analysis.measured import CaseReading
-from bot.analysis.stats import Incomparable, case_readings
-from bot.model.harvested import HarvestedRun
+from bot.model.harvested import Beside, HarvestedRun
 from bot.model.ids import variant_name
 from bot.render import labels, numbers, times
 
 HEAD = ("Case", "In the script", "v0, us", "Its time, us", "Speed-up", "95 % interval")
 
 
-def _interval(found: CaseReading) -> str:
-    low, high = found.estimate.interval()
-    if math.isinf(high):
-        return numbers.UNKNOWN
-    return f"{numbers.ratio(math.exp(low))} to {numbers.ratio(math.exp(high))}"
+def _interval(found: Beside) -> str:
+    known = found.low is not None and found.high is not None
+    return f"{numbers.ratio(found.low)} to {numbers.ratio(found.high)}" if known else numbers.UNKNOWN
 
 
-def rows(run: HarvestedRun) -> list[tuple[str, ...]]:
-    """Empty where the winner was not timed: then `trouble` says why."""
-    try:
-        found = case_readings(run.measurement, run.suite)
-    except Incomparable:
-        return []
-    told = {(one.sizes, one.dtype): one.told for one in run.sweep}
+def rows(run: HarvestedRun, figures: Sequence[Beside]) -> list[tuple[str, ...]]:
+    cases = {case.id: case for case in run.suite.cases}
+    told = {(one.sizes, str(one.dtype)): one.told for one in run.sweep}
     return [
         (
-            labels.case_name(case),
-            told[case.shape, case.dtype],
-            times.plain_us(found[case.id].before_us),
-            times.plain_us(found[case.id].after_us),
-            numbers.ratio(found[case.id].estimate.ratio),
-            _interval(found[case.id]),
+            labels.case_name(cases[found.case]),
+            told[cases[found.case].shape, cases[found.case].dtype],
+            times.plain_us(found.before_us),
+            times.plain_us(found.after_us),
+            numbers.ratio(found.ratio),
+            _interval(found),
         )
-        for case in run.suite.cases
-        if case.id in found
+        for found in figures
     ]
-
-
-def trouble(run: HarvestedRun) -> str:
-    """Why there are no times, or not of all cases."""
-    if run.measurement.fault is not None:
-        return labels.fault(run.measurement.fault)
-    wrong = [f"{row.case}: {row.detail}" for row in run.measurement.checks if not row.passed]
-    if wrong:
-        return f"not timed, as a check failed: {wrong[0]}"
-    try:
-        case_readings(run.measurement, run.suite)
-    except Incomparable as error:
-        return str(error)
-    return ""
 
 
 def left_out(run: HarvestedRun) -> Iterator[str]:
@@ -71,13 +47,10 @@ def _columns(lines: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
 
 
-def lines(run: HarvestedRun) -> list[str]:
-    """For a terminal."""
-    gpu = run.measurement.runner.gpu_name or "a GPU"
+def lines(run: HarvestedRun, figures: Sequence[Beside] | str) -> list[str]:
+    """For a terminal. `figures`, or why there are none."""
+    gpu = run.baseline.runner.gpu_name or "a GPU"
     said = [f"{run.kernel}, {variant_name(run.variant)} beside v0 on {gpu}, sizes of {run.benchmark}", ""]
-    found = rows(run)
-    said += list(_columns([HEAD, *found])) if found else []
-    if why := trouble(run):
-        said += ["", why]
+    said += [figures] if isinstance(figures, str) else list(_columns([HEAD, *rows(run, figures)]))
     others = list(left_out(run))
     return [*said, *([""] if others else []), *others]

@@ -43,6 +43,8 @@ class Looks(Protocol):
 class Plays(Protocol):
     """A bench that can put plain PyTorch beside the untouched kernel."""
 
+    def expect_rivals(self) -> None: ...
+
     def rivals(self) -> tuple[Rival, ...]: ...
 
 
@@ -158,6 +160,8 @@ def profiled(
     where this bench cannot; it is called when nothing is timed any more. `baseline_read` hears of the
     untouched kernel as soon as it was measured, and may end it there."""
     apart = watch and isinstance(bench, Looks)
+    if watch and isinstance(bench, Plays):
+        bench.expect_rivals()
     baseline = bench.measure(sources, passports=not apart)
     if baseline.fault is not None:
         return baseline.fault

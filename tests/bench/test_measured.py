@@ -13,8 +13,8 @@ from bot.bench import compile_pool
 from bot.bench.bailiff import Objection
 from bot.bench.checks import Checked
 from bot.bench.effort import Effort
-from bot.bench.measured import MeasuredBench, Wrong
-from bot.bench.readings import timing_of, with_clock
+from bot.bench.measured import MeasuredBench
+from bot.bench.readings import Wrong, timing_of, with_clock
 from bot.bench.rivals import BLOCKS
 from bot.bench.takes import Take
 from bot.model.measurement import CaseResult, CheckResult, Fault, Measurement, Sanitized, UnderCompile
@@ -52,11 +52,12 @@ class Judge:
         return Closed() if kind is Closed else Blocks(((2.0, 2.0, 1.0, 1.0),) * BLOCKS, (), 0, "", 1.0)
 
 
-def bench(judge: Judge, **lanes: int) -> MeasuredBench:
+def bench(judge: Judge, ahead: Any = None, **lanes: int) -> MeasuredBench:
     made: Any = object.__new__(MeasuredBench)
     made._judge, made._lanes, made._turn, made.gpu_ms = judge, lanes, threading.Lock(), 0.0
     made._effort = Effort()
-    made._bytes, made._base = {"slow": 2**20, "quick": 2**10}, tiny.files()
+    made._calls = {case: SimpleNamespace(case=case, nbytes=n) for case, n in (("slow", 2**20), ("quick", 2**10))}
+    made._base, made._rivals_ahead = tiny.files(), ahead or SimpleNamespace(begin=list, end=float)
     takes = {case: Take(case, Path("takes") / case, "", 0, kernels=1) for case in ("slow", "quick")}
     takes["lost"] = Take("lost", None, "it asks the host", 0)
     made._checker = SimpleNamespace(baseline=Checked())
@@ -289,3 +290,21 @@ def test_both_questions_are_asked_side_by_side(room: bool, monkeypatch: pytest.M
     assert (found.sanitized, found.under_compile) == (looked, went)
     assert found.seconds >= before.seconds
     assert found.model_copy(update={"sanitized": None, "under_compile": None, "seconds": 30.0}) == before
+
+
+class Ahead:
+    def __init__(self) -> None:
+        self.told: list[tuple[str, object]] = []
+
+    def begin(self, jobs: list[Any]) -> None:
+        self.told.append(("begin", [(job.name, job.call.case) for job in jobs]))
+
+    def end(self, seconds: float = 10.0) -> None:
+        self.told.append(("end", seconds))
+
+
+def test_rivals_that_nobody_compiled_ahead_are_compiled_side_by_side_before_they_are_played() -> None:
+    ahead = Ahead()
+    bench(Judge(), ahead, slow=1, quick=64).rivals_of_winner(("slow", "lost", "quick"))
+    both = [("max-autotune", "slow"), ("max-autotune", "quick")]
+    assert ahead.told == [("begin", both), ("end", 60.0)], "what cannot be replayed is not compiled"

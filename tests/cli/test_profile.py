@@ -322,7 +322,16 @@ def test_launch_numbers_are_compiled_and_bytes_counted_when_no_clock_runs_any_mo
 
 
 def test_plain_pytorch_is_played_beside_the_kernel_where_there_is_a_gpu(tmp_path: Path) -> None:
+    order: list[str] = []
+
     class Rivalled(Watched):
+        def expect_rivals(self) -> None:
+            order.append("compiled ahead")
+
+        def measure(self, files: tuple[SourceFile, ...], *, passports: bool) -> Measurement:
+            order.append("v0")
+            return super().measure(files, passports=passports)
+
         def rivals(self) -> tuple[Rival, ...]:
             reading = Reading(blocks=((600.0, 600.0, 900.0, 900.0),) * 24)
             return (Rival(name="eager", case="forward-40960x4096-bfloat16", reading=reading),)
@@ -332,6 +341,7 @@ def test_plain_pytorch_is_played_beside_the_kernel_where_there_is_a_gpu(tmp_path
     found, unwatched = profiled(bench, *subject, watch=True), profiled(bench, *subject)
     assert not isinstance(found, Fault) and [rival.name for rival in found.rivals] == ["eager"]
     assert not isinstance(unwatched, Fault) and unwatched.rivals == ()
+    assert order == ["compiled ahead", "v0", "v0"], "compiled while v0 is checked, and only where they are played"
 
 
 @pytest.mark.parametrize(("grad", "code"), [("drawn", 4), ("one", 0)])

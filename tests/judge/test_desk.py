@@ -26,6 +26,7 @@ from bot.worker.contract import (
     Rows,
     render,
 )
+from bot.worker.contract.timing import CompileRivalRequest, RivalCompiled
 from tests.judge.returned import CHECKS, PROBES, RECIPE, Kernel, Results, rewrite, right, write_answer
 
 ROOT = Path(__file__).parents[2]
@@ -172,3 +173,11 @@ def test_a_plan_needs_no_torch(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(("kernel", "told"), [("softmax", RivalCompiled), ("soft max", Complaint)])
+def test_it_compiles_a_rival_without_a_plan(kernel: str, told: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "compile", lambda run, **how: run)
+    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    request = CompileRivalRequest("compile", kernel, PROBES[0].call, "compiled")
+    assert isinstance(Desk().answer(render(request)), told)

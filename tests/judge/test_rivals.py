@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -11,7 +16,7 @@ from bot.judge.layout import layout_of
 from bot.judge.oracle import truth
 from bot.judge.plan import Probe, call_of
 from bot.judge.recipes import RECIPES
-from bot.judge.rivals import NAMES, RivalArm
+from bot.judge.rivals import NAMES, RivalArm, compile_ahead
 from bot.judge.scored import in_memory_order, plain
 from bot.model.rivals import RIVALS
 from bot.targets.sizes import SIZES
@@ -119,3 +124,43 @@ def test_each_is_compiled_in_its_mode(name: str, asked: list[object], monkeypatc
 def test_torch_compile_leaves_what_is_right(kernel: str, name: str) -> None:
     for _, found, right in played(kernel, "full", name):
         assert float((found - right).abs().max()) < 2e-4 * float(right.abs().max())
+
+
+TWICE = """
+import sys
+from bot.judge.rivals import compile_ahead
+from tests.judge.test_rivals import probe_of
+import torch
+from torch._dynamo.utils import counters
+
+compile_ahead("compiled", "softmax", probe_of("softmax", "full").call, "cpu")
+print(counters["inductor"]["fxgraph_cache_miss"], counters["inductor"]["fxgraph_cache_hit"])
+"""
+
+
+@pytest.mark.long
+def test_what_was_compiled_ahead_is_found_by_another_process(tmp_path: Path) -> None:
+    def told() -> list[int]:
+        home = {"TMPDIR": str(tmp_path), "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+        ran = subprocess.run(
+            [sys.executable, "-c", TWICE], env=home, capture_output=True, text=True, check=True, cwd=Path.cwd()
+        )
+        return [int(word) for word in ran.stdout.split()]
+
+    first, second = told(), told()
+    assert first == [2, 0], "a graph forward and one backward"
+    assert second[1] >= 1 and second[0] == 0
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward", "full"])
+@pytest.mark.parametrize("kernel", sorted(SIZES))
+def test_every_pass_can_be_compiled_ahead(kernel: str, direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "compile", lambda run, **how: run)
+    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    compile_ahead("compiled", kernel, probe_of(kernel, direction).call, "cpu")
+
+
+@pytest.mark.parametrize(("kernel", "name"), [("softmax", "fastest"), ("soft max", "compiled")])
+def test_nobody_else_is_compiled(kernel: str, name: str) -> None:
+    with pytest.raises(ContractError):
+        compile_ahead(name, kernel, probe_of("softmax", "forward").call, "cpu")

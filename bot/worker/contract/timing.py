@@ -6,6 +6,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
+from bot.worker.contract.calls import Call
+
 Four = tuple[float, float, float, float]
 
 
@@ -20,6 +22,21 @@ class StartRequest:
 @dataclasses.dataclass(frozen=True)
 class Started:
     waiting: int
+
+
+@dataclasses.dataclass(frozen=True)
+class CompileRivalRequest:
+    """Have torch compile one, so that whoever plays it finds that done."""
+
+    do: Literal["compile"]
+    kernel: str
+    call: Call
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class RivalCompiled:
+    seconds: float
 
 
 @dataclasses.dataclass(frozen=True)

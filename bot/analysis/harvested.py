@@ -1,0 +1,37 @@
+"""What the blocks of a winner say on the sizes of the library's own benchmark."""
+
+from __future__ import annotations
+
+import math
+
+from bot.analysis.measured import CaseReading
+from bot.analysis.stats import Incomparable, case_readings
+from bot.model.harvested import Beside, HarvestedRun
+
+
+def _beside(case: str, found: CaseReading) -> Beside:
+    low, high = found.estimate.interval()
+    bounds = (None, None) if math.isinf(high) else (math.exp(low), math.exp(high))
+    return Beside(
+        case=case,
+        before_us=found.before_us,
+        after_us=found.after_us,
+        ratio=found.estimate.ratio,
+        low=bounds[0],
+        high=bounds[1],
+    )
+
+
+def figures(run: HarvestedRun) -> tuple[Beside, ...] | str:
+    """In the order of the suite, or why there are none."""
+    if run.measurement.fault is not None:
+        return f"{run.measurement.fault.kind}: {run.measurement.fault.detail}"
+    if wrong := next((row for row in run.measurement.checks if not row.passed), None):
+        return f"not timed, as a check failed: {wrong.case}: {wrong.detail}"
+    try:
+        found = case_readings(run.measurement, run.suite)
+    except Incomparable as error:
+        return str(error)
+    if not found:
+        return "not timed: no block was read"
+    return tuple(_beside(case.id, found[case.id]) for case in run.suite.cases)
