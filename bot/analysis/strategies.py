@@ -14,7 +14,8 @@ from bot.model.diagnosis import Bottleneck, Strategy
 
 SUMS = ("sum_together", "sum_at_once")
 ATOMICS = ("add_in_float32", "partial_sums")
-LATE = (*ATOMICS, *SUMS, "scale_at_store", "scale_in_kernel", "divide_once", "base_two", "cache_hints")
+ARITHMETIC = ("divide_once", "share_exponentials", "base_two")
+LATE = (*ATOMICS, *SUMS, "scale_at_store", "scale_in_kernel", *ARITHMETIC, "cache_hints")
 AHEAD = ("sum_behind_loop", "pipeline_rows", "pipeline_steps", "block_rows", "rows_at_once")
 STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     Bottleneck.MEMORY: (
@@ -34,7 +35,7 @@ STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
         *("launch_parameters", "reduce_loss", "drop_clone", "drop_detours", "drop_zero_fill"),
         *("scale_at_store", "scale_in_kernel"),
         *(*ATOMICS, *SUMS, *AHEAD, "more_programs", "tile_rows", "walk_rows"),
-        *("divide_by_constants", "divide_once", "base_two", "cache_hints"),
+        *("divide_by_constants", *ARITHMETIC, "cache_hints"),
     ),
     **dict.fromkeys(
         (Bottleneck.COMPUTE, Bottleneck.BALANCED, Bottleneck.LAUNCH),
@@ -95,6 +96,9 @@ AIMS: dict[str, Aim] = {
         ("G1", "M3"), ("excess", "fixed", BESIDE), "a general library kernel moves more than the bytes"
     ),
     "divide_once": Aim(("C1",), ("issue",), "a division costs each element several instructions, a product one"),
+    "share_exponentials": Aim(
+        ("C1",), ("issue",), "of an exponential and of a logarithm a GPU makes one while it adds eight times"
+    ),
     "base_two": Aim(("C1",), ("issue",), "an exponential to the base of two is one instruction of the GPU"),
     "cache_hints": Aim(("M2",), ("excess",), "what is read again should stay in the cache"),
 }

@@ -48,6 +48,7 @@ FORECASTS: dict[str, Change] = {
     "scale_at_store": as_it_was,
     "scale_in_kernel": as_it_was,
     "divide_once": as_it_was,
+    "share_exponentials": as_it_was,
     "base_two": as_it_was,
     "walk_rows": walked,
 }
@@ -57,7 +58,7 @@ SPARING = ("drop_zero_fill", "drop_detours")
 FOR_SOME = ("walk_rows", "reduce_loss")
 """Rewrites that leave most launches as they are: without a scored case they are about, there is nothing to try."""
 ON_A_GPU = (
-    *("divide_once", "base_two", "pipeline_steps", "rows_at_once", "scale_in_kernel"),
+    *("divide_once", "share_exponentials", "base_two", "pipeline_steps", "rows_at_once", "scale_in_kernel"),
     *("sum_behind_loop", "sum_together", "sum_at_once"),
 )
 """Rewrites that take away instructions, meetings of warps, programs or launches of torch, or hide what is waited for.

@@ -28,6 +28,7 @@ from bot.engine.transforms import (
     rows_at_once,
     scale_at_store,
     scale_in_kernel,
+    share_exponentials,
     sum_at_once,
     sum_behind_loop,
     sum_together,
@@ -82,6 +83,7 @@ TRANSFORMS: dict[str, Transform] = {
     "scale_at_store": scale_at_store,
     "scale_in_kernel": scale_in_kernel,
     "divide_once": divide_once,
+    "share_exponentials": share_exponentials,
     "base_two": base_two,
     "cache_hints": cache_hints,
 }
