@@ -15,7 +15,8 @@ from bot.model.diagnosis import Bottleneck, Strategy
 SUMS = ("sum_together", "sum_at_once")
 ATOMICS = ("add_in_float32", "partial_sums")
 ARITHMETIC = ("divide_once", "share_exponentials", "base_two")
-LATE = (*ATOMICS, *SUMS, "scale_at_store", "scale_in_kernel", *ARITHMETIC, "cache_hints")
+SCALES = ("scale_at_store", "scale_in_kernel", "read_the_number")
+LATE = (*ATOMICS, *SUMS, *SCALES, *ARITHMETIC, "cache_hints")
 AHEAD = ("sum_behind_loop", "pipeline_rows", "pipeline_steps", "block_rows", "rows_at_once")
 STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     Bottleneck.MEMORY: (
@@ -33,7 +34,7 @@ STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     ),
     Bottleneck.HOST: (
         *("launch_parameters", "reduce_loss", "drop_clone", "drop_detours", "drop_zero_fill"),
-        *("scale_at_store", "scale_in_kernel"),
+        *SCALES,
         *(*ATOMICS, *SUMS, *AHEAD, "more_programs", "tile_rows", "walk_rows"),
         *("divide_by_constants", *ARITHMETIC, "cache_hints"),
     ),
@@ -95,6 +96,7 @@ AIMS: dict[str, Aim] = {
     "scale_in_kernel": Aim(
         ("G1", "M3"), ("excess", "fixed", BESIDE), "a general library kernel moves more than the bytes"
     ),
+    "read_the_number": Aim(("G1",), ("fixed",), "the host's question takes a tensor and two launches of torch"),
     "divide_once": Aim(("C1",), ("issue",), "a division costs each element several instructions, a product one"),
     "share_exponentials": Aim(
         ("C1",), ("issue",), "of an exponential and of a logarithm a GPU makes one while it adds eight times"

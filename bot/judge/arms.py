@@ -53,6 +53,19 @@ def _convolution_backward(*given: Any) -> Any:
     return only
 
 
+_HEARD: dict[torch.dtype, torch.Tensor] = {}
+"""Memory of the host that answers are copied to, by their type. Made when a tape is played for the first time: while a
+graph is captured nothing may be made there."""
+
+
+def _told(answer: Any) -> None:
+    """As torch tells the host: by a copy to memory that stays in place. Nobody reads it, for the answer was given when
+    the pass was recorded."""
+    if answer.dtype not in _HEARD:
+        _HEARD[answer.dtype] = torch.empty((), dtype=answer.dtype, pin_memory=answer.is_cuda)
+    _HEARD[answer.dtype].copy_(answer.reshape(()), non_blocking=True)
+
+
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "aten::zero_": lambda into, x: x.zero_(),
     "aten::fill_.Scalar": lambda into, x, value: x.fill_(value),
@@ -89,8 +102,8 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "aten::ge.Tensor": lambda into, x, y: torch.ge(x, y, out=into),
     "aten::max": lambda into, x: torch.ops.aten.max.unary_out(x, out=into),
     "aten::min": lambda into, x: torch.ops.aten.min.unary_out(x, out=into),
-    # What torch launches for it; the answer is for the host, and was given when the pass was recorded.
-    "aten::equal": lambda into, x, y: torch.eq(x, y).all(),
+    "aten::equal": lambda into, x, y: _told(torch.eq(x, y).all()),
+    "aten::_local_scalar_dense": lambda into, x: _told(x),
     "aten::mm": lambda into, x, y: torch.mm(x, y, out=into),
     "aten::mm.out": lambda into, x, y, out: torch.mm(x, y, out=out),
     "aten::addmm": lambda into, x, y, z, beta=1, alpha=1: torch.addmm(x, y, z, beta=beta, alpha=alpha, out=into),
@@ -104,6 +117,8 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "aten::rsub.Scalar": lambda into, x, y, alpha=1: torch.sub(torch.tensor(y), x, alpha=alpha, out=into),
 }
 """How each operation of a tape is done; the first argument is where its result belongs, if it has one."""
+ASKS = ("aten::equal", "aten::_local_scalar_dense")
+"""What only the host hears of."""
 MAKERS: dict[str, Callable[..., Any]] = {
     "aten::convolution": torch.ops.aten.convolution.default,
     "aten::convolution_backward": _convolution_backward,
@@ -241,5 +256,5 @@ class Arm:
 
     @property
     def only_asks(self) -> bool:
-        """Whether the host asks whether two tensors are equal, and that is all: who asks twice changes nothing."""
-        return all(isinstance(step, Operation) and step.op == "aten::equal" for step in self._tape.steps)
+        """Whether the host has numbers compared or read, and that is all: who asks twice changes nothing."""
+        return all(isinstance(step, Operation) and step.op in ASKS for step in self._tape.steps)

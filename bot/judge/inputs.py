@@ -167,11 +167,13 @@ def _labels(spec: TensorSpec, ignored: int, rng: torch.Generator, *, strangers: 
 
 
 def _gradient(spec: TensorSpec, rng: torch.Generator) -> Any:
-    """Never all ones: a kernel that forgets to multiply must be caught."""
+    """Never all ones: a kernel that forgets to multiply must be caught. A number keeps away from 1 as far as half
+    precision could round it there: from 0.25 to 0.75, or from 1.25 to 1.75."""
     if spec.ones:
         return torch.ones(spec.shape, dtype=torch.float64)
     if spec.shape == ():
-        return torch.rand((), generator=rng, dtype=torch.float64) * 1.5 + 0.25
+        drawn = torch.rand((), generator=rng, dtype=torch.float64)
+        return drawn + (0.25 if drawn < 0.5 else 0.75)
     return _normal(spec.shape, rng)
 
 

@@ -23,6 +23,8 @@ _ITEM = (torch.Tensor.item, torch.Tensor.__index__, torch.Tensor.__int__, torch.
 _WIDE = (torch.mm, torch.addmm, torch.bmm, torch.baddbmm)
 """Products that may be asked for in a wider type, by GPUs alone."""
 _DIFFER = (torch.ne, torch.Tensor.ne, torch.Tensor.__ne__)
+OTHER = 2.0
+"""What a number without a value reads as: not 1, at which the host of a loss has nothing left to launch."""
 _ALIKE = (torch.equal, torch.allclose, torch.Tensor.equal, torch.Tensor.allclose)
 
 
@@ -37,7 +39,7 @@ class PretendCuda(TorchFunctionMode):  # type: ignore[misc]
 
     `holds` is the answer to `if <tensor>` where there are no values: what a guard asks is false (`if x.isnan().any()`),
     what an assertion asks is true (`assert labels.max() < classes`). `alike` is the answer to whether two tensors are
-    equal there: a gradient is, to 1, where it is 1.
+    equal there: a gradient is, to 1, where it is 1, and reads as another number elsewhere.
     """
 
     def __init__(self, home: str, *, holds: bool = False, alike: bool = False) -> None:
@@ -56,7 +58,7 @@ class PretendCuda(TorchFunctionMode):  # type: ignore[misc]
         if self._home.type == "meta" and args:
             # Values do not exist here; one plausible answer keeps the launches coming.
             if func in _ITEM:
-                return 1.0 if args[0].is_floating_point() else 1
+                return (1.0 if self._alike else OTHER) if args[0].is_floating_point() else 1
             if func is torch.Tensor.__bool__:
                 return self._holds
             if func in _ALIKE:

@@ -45,6 +45,8 @@ COPIES = {"aten::clone", "aten::_to_copy", "aten::contiguous"}
 NEUTRAL = {"aten::set_", "aten::resize_", "aten::record_stream"}
 WAITS = {"aten::_local_scalar_dense", "aten::is_nonzero", "aten::item", "aten::equal"}
 """The host waits for one value. Whatever it decides by it is decided alike for other contents, see `_three_times`."""
+READS = "aten::_local_scalar_dense"
+"""What every way to have one value comes to: a copy of it for the host."""
 SEVERAL = {"aten::sort"}
 """What returns more than one tensor and can be handed places for all of them."""
 PACK = {"i1": "<?", "i8": "<b", "u8": "<B", "i16": "<h", "u16": "<H", "i32": "<i", "u32": "<I", "i64": "<q"}
@@ -173,7 +175,9 @@ class Taper(TorchDispatchMode):  # type: ignore[misc]
         if not any(map(self._is_here, args)):
             return
         self.waits += 1
-        if name == "aten::equal" and args[0].shape == args[1].shape:
+        if name != "aten::equal":
+            self._steps.append(Operation(READS, (self._item(args[0]),)))
+        elif args[0].shape == args[1].shape:
             self._steps.append(Operation(name, tuple(map(self._item, args[:2]))))
 
     def _hand_over(self, made: torch.Tensor) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from bot.judge import arms
 from bot.judge.arms import MAKERS, OPERATIONS, Arm, Lane
 from bot.judge.layout import ALIGN, BANKS, layout_of, padded, scratch_of
 from bot.worker.contract import Argument, Call, ContractError, TensorSpec
@@ -55,6 +56,7 @@ def item(view: View) -> Item:
 
 
 EQUAL = operation("aten::equal", item(X), item(X), result=None)
+READ = operation("aten::_local_scalar_dense", item(View(0, 4, "float32", (), ())), result=None)
 
 
 @pytest.mark.parametrize(
@@ -62,8 +64,11 @@ EQUAL = operation("aten::equal", item(X), item(X), result=None)
     [
         ((EQUAL,), True),
         ((EQUAL, EQUAL), True),
+        ((READ,), True),
+        ((EQUAL, READ), True),
         ((EQUAL, operation("aten::zero_", item(Y), result=None)), False),
         ((EQUAL, kernel()), False),
+        ((READ, kernel()), False),
         ((operation("aten::mul_.Tensor", item(X), Item("float", number=2.0), result=None),), False),
     ],
 )
@@ -154,6 +159,32 @@ def test_tensors_are_compared_place_by_place(op: str, wanted: int) -> None:
 def test_a_comparison_for_the_host_leaves_nothing_behind() -> None:
     told = tape(operation("aten::equal", item(X), item(X), result=None), operation())
     assert torch.equal(played(told, numbers())[0], 2 * numbers())
+
+
+@pytest.mark.parametrize(
+    ("step", "dtype", "wanted"),
+    [
+        (EQUAL, torch.bool, True),
+        (
+            operation("aten::equal", item(X), item(View(0, 0, "float32", (4, 8), (0, 1))), result=None),
+            torch.bool,
+            False,
+        ),
+        (READ, torch.float32, 1.0),
+        (operation(READ.op, item(View(0, 8, "float32", (1, 1), (8, 1))), result=None), torch.float32, 2.0),
+    ],
+)
+def test_the_host_is_told_by_a_copy_to_memory_that_stays(step: Operation, dtype: torch.dtype, wanted: float) -> None:
+    """A comparison as well: otherwise who reads the number would pay for a copy that v0 is spared."""
+    heard = arms._HEARD.setdefault(dtype, torch.empty((), dtype=dtype))
+    heard.fill_(not wanted)
+    assert torch.equal(played(tape(step, operation()), numbers())[0], 2 * numbers())
+    assert arms._HEARD[dtype] is heard and heard.item() == wanted
+
+
+def test_one_number_is_read_and_no_more() -> None:
+    with pytest.raises(RuntimeError, match="invalid for input of size 32"):
+        played(tape(operation(READ.op, item(X), result=None)), numbers())
 
 
 def test_what_prepares_runs_before_what_is_scored() -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bot.judge.inputs import HUGE, LARGEST, STRANGER, fill, to_blob
+from bot.judge import scored
+from bot.judge.inputs import DTYPES, HUGE, LARGEST, STRANGER, _gradient, fill, to_blob
+from bot.judge.layout import BANKS
 from bot.judge.plan import KINDS, Probe, probes_of
 from bot.judge.recipes import RECIPES
 from bot.targets.sizes import SIZES
-from bot.worker.contract import Shape, offsets
+from bot.worker.contract import Shape, TensorSpec, offsets
+from bot.worker.device import PretendCuda
 
 CHECKS = tuple(
     Shape(f"full-{rows}x{cols}-{dtype}", "full", (("rows", rows), ("cols", cols)), dtype)
@@ -55,6 +58,25 @@ def test_gradients_are_never_all_ones(kernel: str) -> None:
         filled = fill(RECIPES[kernel], probe)
         for spec in probe.call.grads:
             assert spec.nbytes == 0 or not (filled[spec.name] == 1).all()
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_the_gradient_of_a_loss_is_not_rounded_to_one_nor_to_zero(dtype: str) -> None:
+    rng = torch.Generator().manual_seed(5)
+    spec = TensorSpec("dloss", dtype, ())  # type: ignore[arg-type]
+    drawn = torch.stack([_gradient(spec, rng) for _ in range(3000)]).to(DTYPES[dtype])
+    assert not (drawn == 1).any() and not (drawn == 0).any()
+    assert 0.25 <= drawn.min() < 0.26 and 1.74 < drawn.max() <= 1.75
+    assert (drawn < 1).any() and (drawn > 1).any()
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_no_bank_of_a_scored_case_has_a_gradient_of_one_unless_all_have(dtype: str) -> None:
+    rng = torch.Generator().manual_seed(5)
+    drawn, ones = (TensorSpec("dloss", dtype, (), ones=one) for one in (False, True))  # type: ignore[arg-type]
+    with PretendCuda("cpu"):
+        assert not {0.0, 1.0} & {float(scored._gradient(drawn, bank, rng)) for bank in range(BANKS)}
+        assert {float(scored._gradient(ones, bank, rng)) for bank in range(BANKS)} == {1.0}
 
 
 def of_kind(kernel: str, kind: str) -> dict[str, torch.Tensor]:

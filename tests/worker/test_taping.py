@@ -79,12 +79,31 @@ def test_what_allocates_or_only_looks_is_no_step() -> None:
     assert steps(taped(lambda x: torch.empty_like(x).view(3, 2).t())) == []
 
 
-def test_a_value_that_the_host_waits_for_is_counted_and_is_no_step() -> None:
+READ = "aten::_local_scalar_dense"
+
+
+def test_a_value_that_the_host_waits_for_is_counted_and_is_a_copy() -> None:
     counting = taped(lambda x: (x != 2).sum().item())
-    assert (steps(counting), counting.waits) == (["aten::ne.Scalar", "aten::sum"], 1)
+    assert (steps(counting), counting.waits) == (["aten::ne.Scalar", "aten::sum", READ], 1)
     asking = taped(lambda x: bool((x.max() < 9) and (x.min() >= 0)))
-    assert steps(asking) == ["aten::max", "aten::lt.Scalar", "aten::min", "aten::ge.Scalar"]
+    assert steps(asking) == ["aten::max", "aten::lt.Scalar", READ, "aten::min", "aten::ge.Scalar", READ]
     assert asking.waits == 2
+
+
+def test_a_pass_that_only_reads_a_number_is_one() -> None:
+    """The backward of a loss whose own gradient is 1: what was made before is handed out as it is."""
+    (step,) = taped(lambda x: x[0, 0].item() == 1.0).tape("backward-2x3-one", []).steps
+    assert isinstance(step, Operation) and (step.op, step.result) == (READ, None)
+    (item,) = step.arguments
+    assert item.view is not None and item.view.shape == ()
+
+
+def test_what_the_host_has_itself_is_read_without_a_copy() -> None:
+    """On another device than that of the pass."""
+    x = torch.empty(2, 3, device="meta")
+    with Taper({"x": x}, HERE, device="meta") as taper:
+        assert torch.tensor(2.5).item() == 2.5
+    assert (steps(taper), taper.waits) == ([], 0)
 
 
 def test_a_comparison_for_the_host_costs_what_torch_launches_for_it() -> None:

@@ -6,8 +6,8 @@ tensor without dimensions takes far longer than its bytes. On an H200 kl_div's b
 (4096 x 32000 in bfloat16), 17 % of the roof. The kernel can multiply by one number as it stores; a division of the
 result is one of that number.
 
-Looked for where the shortcut `torch.equal(grad_output, torch.tensor(1.0, ...))` stands behind the one launch that wrote
-the gradient. A factor with dimensions, or of another device, goes to torch as before.
+Looked for where the shortcut `torch.equal(grad_output, torch.tensor(1.0, ...))`, or the same read by the host, stands
+behind the one launch that wrote the gradient. A factor with dimensions, or of another device, goes to torch as before.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import libcst.matchers as m
 from bot.engine import kernels, source
 from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
-from bot.engine.transforms import scale_in_kernel
+from bot.engine.transforms import read_the_number, scale_in_kernel
 from bot.engine.transforms.rewrite import Rewrite, each_kernel
 
 PARAMETER, VARIABLE = "scale_ptr", "is_number"
@@ -33,7 +33,8 @@ STORE = m.SimpleStatementLine(body=[m.Expr(value=m.Call(func=m.Attribute(value=m
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """`if torch.equal(factor, 1): return gradient` and `return gradient * factor`, the last of a function."""
+    """`if torch.equal(factor, 1): return gradient` and `return gradient * factor`, the last of a function. The host may
+    ask by reading the number as well."""
 
     shortcut: cst.If
     gradient: str
@@ -46,11 +47,12 @@ def _ending(function: cst.FunctionDef) -> Ending:
     shortcut = body[-2] if len(body) > 2 else None
     if body[-1] is not line or not isinstance(shortcut, cst.If) or not isinstance(gradient, cst.Name):
         raise NotUnderstood("the product is not the end of the function")
-    name = gradient.value
+    name, factor = gradient.value, scale_in_kernel.factor_of(function)
     early = m.IndentedBlock(body=[m.SimpleStatementLine(body=[m.Return(value=m.Name(name))])])
-    if not m.matches(shortcut.test, scale_in_kernel.SHORTCUT) or not m.matches(shortcut.body, early) or shortcut.orelse:
+    asks = read_the_number.number_of(shortcut.test) == factor
+    if not asks or not m.matches(shortcut.body, early) or shortcut.orelse:
         raise NotUnderstood("something else is decided before the product")
-    return Ending(shortcut, name, scale_in_kernel.factor_of(function))
+    return Ending(shortcut, name, factor)
 
 
 def _store(kernel: cst.FunctionDef, pointer: str) -> tuple[cst.SimpleStatementLine, str]:
@@ -103,7 +105,8 @@ def _host(site: LaunchSite, ending: Ending) -> list[tuple[cst.CSTNode, list[cst.
     factor = ending.factor
     alone = f"{VARIABLE} = {factor}.dim() == 0 and {factor}.device == {ending.gradient}.device"
     call = source.with_argument(site.call, PARAMETER, source.expression(f"{factor} if {VARIABLE} else None"))
-    above = (*ending.shortcut.leading_lines, *source.comment_lines(DONE))
+    said = read_the_number.without_reason(tuple(ending.shortcut.leading_lines))
+    above = (*said, *source.comment_lines(DONE))
     shortcut = ending.shortcut.with_changes(test=cst.Name(VARIABLE), leading_lines=above)
     early = source.assignment(f"return {ending.gradient}.view({ending.gradient}.shape)")
     shortcut = shortcut.with_changes(body=shortcut.body.with_changes(body=[early]))
@@ -186,7 +189,7 @@ def _fold(module: cst.Module, name: str) -> cst.Module:
 
 def rewrite(text: str) -> Rewrite | None:
     """Every kernel of the file whose result is multiplied by a number at once."""
-    if "torch.equal(" not in text:
+    if not read_the_number.may_ask(text):
         return None
     return each_kernel(
         text,

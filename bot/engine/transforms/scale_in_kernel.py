@@ -5,9 +5,13 @@ has no dimensions. For torch it is a tensor to be broadcast, and its general ker
 an H200 tvd's backward, which is little else, kept the GPU busy for 458 us (4096 x 32000 in bfloat16), and 123 us is
 what its bytes take.
 
-Looked for behind the usual shortcut, `torch.equal(grad_output, torch.tensor(1.0, ...))`, which stays: it says that the
-factor is one number most of the time. A factor with dimensions or of another device, and a gradient with gaps, go to
-torch as before; so does one that is dense because it has a single row, whose stride torch's product would not keep.
+Looked for behind the usual shortcut, `torch.equal(grad_output, torch.tensor(1.0, ...))` or the same read by the host,
+which stays: where the number is one, what the forward pass made is handed out itself, and a kernel that found that out
+would have to copy it all the same, or to write over what a second backward pass needs. So the host goes on waiting, and
+asks more cheaply in the same change (`read_the_number`): a launch of Triton costs it more than torch's product.
+
+A factor with dimensions or of another device, and a gradient with gaps, go to torch as before; so does one that is
+dense because it has a single row, whose stride torch's product would not keep.
 """
 
 from __future__ import annotations
@@ -18,18 +22,9 @@ import libcst.matchers as m
 from bot.engine import source
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
-from bot.engine.transforms import own_kernel
+from bot.engine.transforms import own_kernel, read_the_number
 from bot.engine.transforms.rewrite import Rewrite
 
-SHORTCUT = m.Call(
-    func=m.Attribute(value=m.Name("torch"), attr=m.Name("equal")),
-    args=[
-        m.Arg(value=m.Name()),
-        m.Arg(
-            value=m.Call(func=m.Attribute(attr=m.Name("tensor")), args=[m.Arg(value=m.Float("1.0")), m.ZeroOrMore()])
-        ),
-    ],
-)
 PRODUCT = m.BinaryOperation(left=m.Name(), operator=m.Multiply(), right=m.Name())
 NAMES = ("_scale_kernel", "_scaled")
 HELPER = '''@triton.jit
@@ -56,16 +51,13 @@ def _scaled(x, factor):
 
 def factor_of(function: cst.FunctionDef) -> str:
     """What the shortcut compares with one."""
-    names = {
-        cst.ensure_type(cst.ensure_type(call, cst.Call).args[0].value, cst.Name).value
-        for call in findall(function, SHORTCUT)
-    }
+    names = read_the_number.numbers(function)
     if len(names) != 1:
         raise NotUnderstood("no number is compared with one")
     (name,) = names
     if any(name in source.targets(line) for line in findall(function, m.SimpleStatementLine())):
         raise NotUnderstood("the number is another one in the end")
-    return str(name)
+    return name
 
 
 def returned(function: cst.FunctionDef) -> tuple[cst.SimpleStatementLine, cst.BinaryOperation, cst.BaseExpression]:
@@ -83,7 +75,7 @@ def returned(function: cst.FunctionDef) -> tuple[cst.SimpleStatementLine, cst.Bi
 
 def rewrite(text: str) -> Rewrite | None:
     """The one function of the file that ends so."""
-    if "torch.equal(" not in text:
+    if not read_the_number.may_ask(text):
         return None
     module = own_kernel.module_with_room(text, NAMES)
     if module is None:

@@ -61,6 +61,7 @@ LIBRARY = {
     "aten::max",
     "aten::min",
     "aten::equal",
+    "aten::_local_scalar_dense",
     "aten::mm",
     "aten::mm.out",
     "aten::addmm",
@@ -175,8 +176,8 @@ class Tape:
     steps: tuple[Kernel | Operation, ...]
     left: tuple[Left, ...]
     waits: int = 0
-    """How often the host of the scored part waits for a value of the GPU. Played without: what the values decide is
-    decided already, and a recording is only believed where other contents decide alike."""
+    """How often the host of the scored part waits for a value of the GPU. The value is copied as it was and nobody
+    waits: what it decides is decided already, and a recording is only believed where other contents decide alike."""
 
 
 def _inside(tape: Tape, region: int, start: int, end: int) -> None:
