@@ -1,0 +1,67 @@
+"""Writes the table of the README beside it, from each JSON file beside it.
+
+Run it from the root of the repository, after a file was added:
+
+    python docs/results/h200/harvested/table.py
+
+Every figure is made again from the blocks that were read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from bot.analysis.harvested import figures
+from bot.model.harvested import HarvestedRun
+from bot.model.ids import variant_name
+from bot.render import harvested
+from bot.render.escape import Trusted, text
+
+HERE = Path(__file__).resolve().parent
+BEGIN, END = "<!-- made by table.py -->\n", "<!-- end -->\n"
+
+
+def grid(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    lines = [map(Trusted, head), [Trusted("---")] * len(head), *rows]
+    return "".join(f"| {' | '.join(text(cell) for cell in line)} |\n" for line in lines)
+
+
+def read_all(folder: Path) -> list[HarvestedRun]:
+    return [HarvestedRun.model_validate_json(path.read_bytes()) for path in sorted(folder.glob("*.json"))]
+
+
+def rows(run: HarvestedRun) -> list[list[object]]:
+    found = figures(run)
+    name = [run.kernel, variant_name(run.variant)]
+    if isinstance(found, str):
+        return [[*name, found, *[Trusted("-")] * 5]]
+    return [[*name, *row] for row in harvested.rows(run, found)]
+
+
+def notes(runs: Sequence[HarvestedRun]) -> Iterator[str]:
+    for run in runs:
+        yield from (f"- {text(run.kernel)}: {text(line)}\n" for line in harvested.left_out(run))
+
+
+def page(folder: Path) -> str:
+    runs = read_all(folder)
+    if not runs:
+        return "Nothing was read yet.\n"
+    table = grid(("Kernel", "Variant", *harvested.HEAD), [row for run in runs for row in rows(run)])
+    told = "".join(notes(runs))
+    return f"{table}\n{told}" if told else table
+
+
+def written(old: str, made: str) -> str:
+    before, rest = old.split(BEGIN)
+    return f"{before}{BEGIN}\n{made}\n{END}{rest.split(END)[1]}"
+
+
+def main() -> None:
+    readme = HERE / "README.md"
+    readme.write_text(written(readme.read_text(encoding="utf-8"), page(HERE)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
