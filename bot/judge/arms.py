@@ -54,16 +54,19 @@ def _convolution_backward(*given: Any) -> Any:
 
 
 _HEARD: dict[torch.dtype, torch.Tensor] = {}
-"""Memory of the host that answers are copied to, by their type. Made when a tape is played for the first time: while a
-graph is captured nothing may be made there."""
+"""Where answers are copied to, by their type. Made when a tape is played for the first time: while a graph is captured
+nothing may be made."""
 
 
 def _told(answer: Any) -> None:
-    """As torch tells the host: by a copy to memory that stays in place. Nobody reads it, for the answer was given when
-    the pass was recorded."""
+    """As torch tells the host: by a copy. Nobody reads it, for the answer was given when the pass was recorded.
+
+    It stays on the GPU. One over the bus took 9 us in some processes of an H200 and 13 in others, and whatever came
+    behind it was up to 7 % slower in one arm than in the other; what the host waits for is read on the host.
+    """
     if answer.dtype not in _HEARD:
-        _HEARD[answer.dtype] = torch.empty((), dtype=answer.dtype, pin_memory=answer.is_cuda)
-    _HEARD[answer.dtype].copy_(answer.reshape(()), non_blocking=True)
+        _HEARD[answer.dtype] = torch.empty((), dtype=answer.dtype, device=answer.device)
+    _HEARD[answer.dtype].copy_(answer.reshape(()))
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
