@@ -391,6 +391,6 @@ class MeasuredBench(StaticBench):
     def _confirm(
         self, case: str, mine: dict[str, Take], stock: dict[str, Take], *, fresh: bool
     ) -> tuple[Reading, Reading]:
-        self._open(case, (mine[case],), stock[case], fresh=fresh)
-        told = self._read(case, self._effort.blocks, self._effort.control)
+        opened = self._open(case, (mine[case],), stock[case], fresh=fresh)
+        told = self._read(case, *self._effort.amounts(opened.pilot_us))
         return Reading(blocks=told.blocks, voided=told.voided), Reading(blocks=told.control)

@@ -11,7 +11,8 @@ from bot.model.measurement import Reading
 from bot.model.rivals import EVERYWHERE, OF_WINNER, Rival, RivalName
 from bot.worker.contract.timing import Blocks
 
-BLOCKS = 24
+BLOCKS = 16
+"""One process, and so no interval that more of them would narrow."""
 MOST_WORDS = 400
 
 

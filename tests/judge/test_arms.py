@@ -174,7 +174,9 @@ def test_a_comparison_for_the_host_leaves_nothing_behind() -> None:
         (operation(READ.op, item(View(0, 8, "float32", (1, 1), (8, 1))), result=None), torch.float32, 2.0),
     ],
 )
-def test_the_host_is_told_by_a_copy_that_stays_where_the_answer_is(step: Operation, dtype: torch.dtype, wanted: float) -> None:
+def test_the_host_is_told_by_a_copy_that_stays_where_the_answer_is(
+    step: Operation, dtype: torch.dtype, wanted: float
+) -> None:
     """A comparison as well: otherwise who reads the number would pay for a copy that v0 is spared."""
     heard = arms._HEARD.setdefault(dtype, torch.empty((), dtype=dtype))
     heard.fill_(not wanted)
