@@ -20,7 +20,8 @@ CAMPAIGNS = HERE.parent / "campaigns"
 KERNELS = (
     *("rms_norm", "layer_norm", "geglu", "jsd", "group_norm", "cross_entropy", "rope"),
     *("fused_linear_cross_entropy", "softmax", "poly_norm", "dyt", "tvd", "kl_div", "swiglu"),
-    *("fused_add_rms_norm", "relu_squared", "llama4_rope", "qwen2vl_mrope"),
+    *("fused_add_rms_norm", "relu_squared", "llama4_rope", "qwen2vl_mrope", "sparsemax", "attn_res"),
+    *("modulated_rms_norm", "grpo_loss", "mhc_post_res"),
 )
 BEGIN, END = "<!-- made by table.py -->\n", "<!-- end -->\n"
 WON = ("accepted", "accepted_with_note")
