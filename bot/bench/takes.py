@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import time
 from collections import Counter
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,6 +22,8 @@ from bot.worker.contract.gpu import MAX_CHOICES, Choice, GpuAnswer, GpuRequest, 
 from bot.worker.contract.tape import TAPE, Kernel, Operation, Tape, sound
 
 MAX_TAPE = 8 * 2**20
+TUNING = "autotune"
+"""Where a text of v0's speaks of it, v0 may be on a clock of its own while it is recorded."""
 PATIENCE, AT_LEAST_S = 4.0, 30.0
 """A variant has so much of v0's own time for the same work, and this beyond it: its kernels may take twice as long to
 compile. Whoever hangs is not waited for as if it were any kernel."""
@@ -89,11 +93,14 @@ class GpuChecker(Checker):
         self._cases = tuple(case.call for case in self._plan.cases)
         self._recorded: dict[str, tuple[GpuAnswer | Fault, Path]] = {}
         """What was recorded of who is being checked, and where it lies."""
+        self._apart: set[str] = set()
+        """Who is recorded by a worker of its own."""
         self._takes: dict[str, dict[str, Take]] = {}
         self._pins: dict[str, tuple[Choice, ...]] = {}
         """What v0's autotuned kernels chose, by case."""
         self._took_s = 0.0
         """What v0 took for the longer of its checks and its recordings; 0 until that is known."""
+        self._telling = threading.Lock()
 
     @property
     def tunes(self) -> bool:
@@ -107,7 +114,7 @@ class GpuChecker(Checker):
 
     def _compute(self, laid: Laid, where: Places, calls: tuple[Call, ...], *, scored: bool) -> CheckAnswer | Fault:
         """`scored`: every scored case is recorded, unless that was done apart."""
-        cases = self._cases if scored and laid.name not in self._recorded else ()
+        cases = self._cases if scored and laid.name not in self._apart else ()
         answer = self._carried_out(where, self._request(laid, where, calls, cases))
         if isinstance(answer, Fault):
             return answer
@@ -122,7 +129,8 @@ class GpuChecker(Checker):
             return run_cell(self._cells, where, request, GpuAnswer, replace(self._limits, seconds=seconds), {})
         began = time.monotonic()
         answer = run_cell(self._cells, where, request, GpuAnswer, self._limits, {})
-        self._took_s = max(self._took_s, time.monotonic() - began)
+        with self._telling:
+            self._took_s = max(self._took_s, time.monotonic() - began)
         return answer
 
     def _request(
@@ -146,10 +154,21 @@ class GpuChecker(Checker):
 
     def _check(self, laid: Laid, *, baseline: bool) -> Checked:
         """One worker checks and records, in shares of its own. Who may tune itself is recorded before, and has the GPU
-        for itself; so is v0, of which nothing is known yet, while the judge makes its inputs."""
-        if baseline or self.tunes:
-            self._recorded[laid.name] = self._record(laid, self._cases)
-        checked = super()._check(laid, baseline=baseline)
+        for itself. v0 is recorded by a worker of its own, while the judge makes its inputs; the checks wait for it
+        where its text speaks of tuning."""
+        if not baseline and not self.tunes:
+            return self._kept(laid, super()._check(laid, baseline=False), baseline=False)
+        with ThreadPoolExecutor(max_workers=1) as beside:
+            self._apart.add(laid.name)
+            recording = beside.submit(self._record, laid, self._cases)
+            if self.tunes or any(TUNING in file.text for file in laid.files):
+                recording.result()
+            checked = super()._check(laid, baseline=baseline)
+            self._recorded[laid.name] = recording.result()
+        return self._kept(laid, checked, baseline=baseline)
+
+    def _kept(self, laid: Laid, checked: Checked, *, baseline: bool) -> Checked:
+        """What the checks said, once the recordings lie where they are looked for, or why they do not."""
         answer, lies = self._recorded.pop(laid.name, (None, laid.folder))
         if answer is None or checked.fault is not None:
             return checked

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -184,6 +185,8 @@ class Bench:
         self.answers: GpuAnswer | Fault = GpuAnswer((), ())
         self.of_recordings: Fault | None = None
         self.limits: list[float] = []
+        self.tuned = True
+        """Whether every text speaks of tuning."""
         self.seconds = 0.0
         """Of everything a worker does."""
         self._now = 1000.0
@@ -200,7 +203,10 @@ class Bench:
     def laid(self, name: str) -> Laid:
         folder = self._scratch / name
         folder.mkdir()
-        return Laid(name, (SourceFile(path=OP, text=name),), folder, folder)
+        return Laid(name, (self.file(name),), folder, folder)
+
+    def file(self, name: str) -> SourceFile:
+        return SourceFile(path=OP, text=f"{name}\n@triton.autotune" if self.tuned else name)
 
     def laid_folder(self, name: str) -> Path:
         return self._scratch / name
@@ -251,7 +257,7 @@ def test_the_further_draws_are_asked_of_v0_alone_and_nothing_is_recorded_for_the
         assert there == {f"{one}.in" for one in CHECKS}
     assert not bench.laid_folder("v0 once more").exists()
     for name in ("v0", "v1"):
-        taken = bench.checker.takes(sources_digest((SourceFile(path=OP, text=name),)))
+        taken = bench.checker.takes(sources_digest((bench.file(name),)))
         assert list(taken) == ["forward-4x8", "forward-8x8"]
 
 
@@ -266,13 +272,37 @@ def test_what_a_variant_chose_pins_nobody(bench: Bench) -> None:
 
 
 def test_who_tunes_nothing_is_checked_and_recorded_by_one_worker(bench: Bench) -> None:
-    """It deals both out to shares of its own. v0 was recorded apart: nobody knew yet whether it tunes itself."""
+    """It deals both out to shares of its own. v0 is recorded apart, while the judge makes its inputs."""
+    bench.tuned = False
     bench.answer(("forward-4x8", ()), ("forward-8x8", ()))
     bench.checker.check_baseline(bench.laid("v0"))
     assert bench.checker.check(bench.laid("v1")).fault is None
-    assert [(bool(one.checks), bool(one.cases)) for one in bench.asked] == [(False, True), (True, False), (True, True)]
-    taken = bench.checker.takes(sources_digest((SourceFile(path=OP, text="v1"),)))
+    asked = [(bool(one.checks), bool(one.cases)) for one in bench.asked]
+    assert sorted(asked[:2]) == [(False, True), (True, False)] and asked[2] == (True, True)
+    taken = bench.checker.takes(sources_digest((bench.file("v1"),)))
     assert list(taken) == ["forward-4x8", "forward-8x8"]
+
+
+@pytest.mark.parametrize("tuned", [True, False])
+def test_v0_is_checked_beside_its_recordings_unless_its_text_speaks_of_tuning(
+    tuned: bool, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever tunes itself is on a clock meanwhile."""
+    bench.tuned, both = tuned, threading.Barrier(2)
+    bench.answer(("forward-4x8", ()), ("forward-8x8", ()))
+    met: list[bool] = []
+
+    def run(*asked: Any) -> Any:
+        try:
+            both.wait(0.2 if tuned else 20)
+            met.append(True)
+        except threading.BrokenBarrierError:
+            met.append(False)
+        return bench._run(*asked)
+
+    monkeypatch.setattr(takes, "run_cell", run)
+    bench.checker.check_baseline(bench.laid("v0"))
+    assert met == [not tuned] * 2
 
 
 def test_what_cannot_be_recorded_is_told_with_what_the_checks_said(bench: Bench) -> None:
@@ -280,7 +310,7 @@ def test_what_cannot_be_recorded_is_told_with_what_the_checks_said(bench: Bench)
     bench.checker.check_baseline(bench.laid("v0"))
     bench.of_recordings = Fault(kind="run_timeout", detail="it loops")
     assert bench.checker.check(bench.laid("v1")).fault == bench.of_recordings
-    assert bench.checker.takes(sources_digest((SourceFile(path=OP, text="v1"),))) == {}
+    assert bench.checker.takes(sources_digest((bench.file("v1"),))) == {}
 
 
 def test_what_v0_chose_beyond_the_bound_ends_its_campaign(bench: Bench) -> None:
