@@ -15,7 +15,7 @@ from bot.model.diagnosis import Bottleneck, Strategy
 SUMS = ("sum_together", "sum_at_once")
 ATOMICS = ("add_in_float32", "partial_sums")
 LATE = (*ATOMICS, *SUMS, "scale_at_store", "scale_in_kernel", "divide_once", "base_two", "cache_hints")
-AHEAD = ("sum_behind_loop", "pipeline_rows", "pipeline_steps", "block_rows", "rows_at_once")
+AHEAD = ("tanh_by_exp2", "sum_behind_loop", "pipeline_rows", "pipeline_steps", "block_rows", "rows_at_once")
 STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     Bottleneck.MEMORY: (
         *("launch_parameters", "reduce_loss", "drop_clone", "drop_detours", "drop_zero_fill"),
@@ -96,6 +96,9 @@ AIMS: dict[str, Aim] = {
     ),
     "divide_once": Aim(("C1",), ("issue",), "a division costs each element several instructions, a product one"),
     "base_two": Aim(("C1",), ("issue",), "an exponential to the base of two is one instruction of the GPU"),
+    "tanh_by_exp2": Aim(
+        ("C1",), ("waiting", "issue"), "libdevice's tanh parts nearly every warp in two, for one element after another"
+    ),
     "cache_hints": Aim(("M2",), ("excess",), "what is read again should stay in the cache"),
 }
 

@@ -31,6 +31,7 @@ from bot.engine.transforms import (
     sum_at_once,
     sum_behind_loop,
     sum_together,
+    tanh_by_exp2,
     tile_rows,
     walk_rows,
 )
@@ -83,6 +84,7 @@ TRANSFORMS: dict[str, Transform] = {
     "scale_in_kernel": scale_in_kernel,
     "divide_once": divide_once,
     "base_two": base_two,
+    "tanh_by_exp2": tanh_by_exp2,
     "cache_hints": cache_hints,
 }
 
