@@ -17,7 +17,7 @@ ATOMICS = ("add_in_float32", "partial_sums")
 ARITHMETIC = ("divide_once", "share_exponentials", "base_two")
 SCALES = ("scale_at_store", "scale_in_kernel", "read_the_number")
 LATE = (*ATOMICS, *SUMS, *SCALES, *ARITHMETIC, "cache_hints")
-AHEAD = ("sum_behind_loop", "pipeline_rows", "pipeline_steps", "block_rows", "rows_at_once")
+AHEAD = ("tanh_by_exp2", "sum_behind_loop", "pipeline_rows", "pipeline_steps", "block_rows", "rows_at_once")
 STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     Bottleneck.MEMORY: (
         *("launch_parameters", "reduce_loss", "drop_clone", "drop_detours", "drop_zero_fill"),
@@ -102,6 +102,9 @@ AIMS: dict[str, Aim] = {
         ("C1",), ("issue",), "of an exponential and of a logarithm a GPU makes one while it adds eight times"
     ),
     "base_two": Aim(("C1",), ("issue",), "an exponential to the base of two is one instruction of the GPU"),
+    "tanh_by_exp2": Aim(
+        ("C1",), ("waiting", "issue"), "libdevice's tanh parts nearly every warp in two, for one element after another"
+    ),
     "cache_hints": Aim(("M2",), ("excess",), "what is read again should stay in the cache"),
 }
 

@@ -239,13 +239,14 @@ class MeasuredBench(StaticBench):
 
     def race(self, entries: tuple[Entry, ...]) -> Result:
         """Many versions of one source beside v0, for what is worth a round; nothing of it is published."""
-        started, before = time.monotonic(), self.gpu_ms
-        stock = self._stock()
+        started, before, stock = time.monotonic(), self.gpu_ms, self._stock()
         limits = Limits(race.RECORD_S, self._deadlines.gpu_memory_bytes)
+        lead = sources_digest(entries[0].files) if entries and self._takes.tunes else ""
 
         def record(laid: Laid, cases: tuple[str, ...]) -> Mapping[str, Take] | Fault:
-            untouched = sources_digest(laid.files) == sources_digest(self._base)
-            return stock if untouched else self._takes.brief(laid, cases, limits)
+            if (digest := sources_digest(laid.files)) == sources_digest(self._base):
+                return stock
+            return self._takes.brief(laid, cases, limits, alone=digest == lead)
 
         def begin(case: str, takes: Sequence[Take], fresh: bool) -> None:
             learnt = self._learn_lanes(case, stock, fresh=fresh)
@@ -257,7 +258,7 @@ class MeasuredBench(StaticBench):
         def together(case: str, places: Sequence[int], blocks: int) -> tuple[tuple[Block, ...], ...]:
             return self._told(case, timing.CommonRequest("common", tuple(places), blocks), timing.Common).blocks
 
-        course = race.Course(self._lay, record, begin, read, together, Wrong, spent_ms=lambda: self.gpu_ms)
+        course = race.Course(self._lay, record, begin, read, together, Wrong, bool(lead), spent_ms=lambda: self.gpu_ms)
         with self._turn:
             self._judge.ask(timing.StartRequest("start", 1), timing.Started)
             ran = race.run(course, entries)

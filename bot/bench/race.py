@@ -11,7 +11,7 @@ import itertools
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from bot.analysis import racing
@@ -76,6 +76,8 @@ class Course:
     together: Callable[[str, Sequence[int], int], Sequence[tuple[Block, ...]]]
     """So many that several of them share, of each its own; empty where they cannot."""
     wrong: type[Exception]
+    leads: bool = False
+    """Whether the first is recorded before the others: it tunes itself, which they need not do again."""
     now: Callable[[], float] = time.monotonic
     spent_ms: Callable[[], float] = lambda: 0.0
     """Of the GPU, so far."""
@@ -184,15 +186,22 @@ class _Track:
             self.lap(case, [running])
 
 
+def _all_recorded(course: Course, entries: Sequence[Entry], laid: Sequence[Laid], until: float) -> list[_Running]:
+    recording: list[Future[_Running]] = []
+    with ThreadPoolExecutor(max_workers=RECORDERS) as threads:
+        for entry, place in zip(entries, laid, strict=True):
+            recording.append(threads.submit(_recorded, course, entry, place, until))
+            if course.leads and len(recording) == 1:
+                recording[0].result()
+        return [one.result() for one in recording]
+
+
 def run(course: Course, entries: Sequence[Entry]) -> tuple[Ran, ...]:
     """In the order they were given."""
     until = course.now() + RACE_S
     laid = [course.lay(entry.files) for entry in entries]
     try:
-        with ThreadPoolExecutor(max_workers=RECORDERS) as threads:
-            pairs = zip(entries, laid, strict=True)
-            recording = [threads.submit(_recorded, course, entry, place, until) for entry, place in pairs]
-            all_running = [one.result() for one in recording]
+        all_running = _all_recorded(course, entries, laid, until)
         track = _Track(course)
         for case in dict.fromkeys(case for entry in entries for case in entry.cases):
             here = [running for running in all_running if case in running.cases and not running.ran.left]

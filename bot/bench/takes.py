@@ -6,7 +6,7 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -85,6 +85,11 @@ def _refused(answer: GpuAnswer) -> Fault | None:
     return Fault(kind="memory" if refusal.kind == "memory" else "crashed", detail=clip(f"{case}: {refusal.detail}"))
 
 
+def _subject(choice: Choice) -> tuple[object, ...]:
+    """What it is a choice for."""
+    return choice.kernel, choice.key, choice.among, choice.source, choice.grid
+
+
 class GpuChecker(Checker):
     """As the checker without a GPU, but what it runs is real, and it records beside."""
 
@@ -98,6 +103,8 @@ class GpuChecker(Checker):
         self._takes: dict[str, dict[str, Take]] = {}
         self._pins: dict[str, tuple[Choice, ...]] = {}
         """What v0's autotuned kernels chose, by case."""
+        self._learnt: dict[str, tuple[Choice, ...]] = {}
+        """And those of others since, where they are kernels that v0 has not."""
         self._took_s = 0.0
         """What v0 took for the longer of its checks and its recordings; 0 until that is known."""
         self._telling = threading.Lock()
@@ -108,9 +115,19 @@ class GpuChecker(Checker):
         return any(self._pins.values())
 
     def pins(self, cases: Collection[str]) -> tuple[Choice, ...]:
-        """For whatever is held against v0 in these cases, once v0 was recorded. One process chose all of them, so
-        that what two cases share is the same."""
-        return tuple(dict.fromkeys(choice for case in cases for choice in self._pins.get(case, ())))
+        """For whatever is held against v0 in these cases, once v0 was recorded. One process chose all of v0's, so that
+        what two cases share is the same. What others chose is for those that launch the same kernel on the same grid:
+        whoever is built on it, and itself in another process."""
+        known = (choice for held in (self._pins, self._learnt) for case in cases for choice in held.get(case, ()))
+        return tuple(dict.fromkeys(known))
+
+    def _learn(self, takes: Mapping[str, Take]) -> None:
+        """The first word on a kernel stands, and v0's before all others."""
+        for case, take in takes.items():
+            known = (*self._pins.get(case, ()), *self._learnt.get(case, ()))
+            told = {_subject(choice) for choice in known}
+            new = tuple(choice for choice in take.choices if _subject(choice) not in told)
+            self._learnt[case] = (*self._learnt.get(case, ()), *new)[:MAX_CHOICES]
 
     def _compute(self, laid: Laid, where: Places, calls: tuple[Call, ...], *, scored: bool) -> CheckAnswer | Fault:
         """`scored`: every scored case is recorded, unless that was done apart."""
@@ -187,10 +204,15 @@ class GpuChecker(Checker):
         self._takes[kept.name] = takes
         if baseline:
             self._pins = {case: take.choices for case, take in takes.items()}
+        else:
+            self._learn(takes)
         return checked
 
-    def brief(self, laid: Laid, cases: Collection[str], limits: Limits) -> dict[str, Take] | Fault:
-        """Recordings alone, of some cases: for a race, from which no number is published. They lie in `laid`."""
+    def brief(
+        self, laid: Laid, cases: Collection[str], limits: Limits, *, alone: bool = False
+    ) -> dict[str, Take] | Fault:
+        """Recordings alone, of some cases: for a race, from which no number is published. They lie in `laid`. Who has
+        the GPU for itself is believed in what it chose."""
         calls = tuple(call for call in self._cases if call.case in cases)
         answer, lies = self._record(laid, calls, limits, brief=True)
         if isinstance(answer, Fault):
@@ -198,9 +220,12 @@ class GpuChecker(Checker):
         if (why := _refused(answer)) is not None:
             return why
         try:
-            return self._taken(laid, answer, lies, [call.case for call in calls], brief=True)
+            takes = self._taken(laid, answer, lies, [call.case for call in calls], brief=True)
         except ContractError as error:
             return Fault(kind="protocol", detail=str(error))
+        if alone:
+            self._learn(takes)
+        return takes
 
     def _taken(
         self, laid: Laid, answer: GpuAnswer, kept: Path, wanted: list[str], *, brief: bool = False

@@ -12,6 +12,8 @@ from bot.engine.finding import findall, nodes
 from bot.engine.source import NotUnderstood
 
 LANGUAGE = ("tl", "triton.language")
+TANH = "_tanh_by_exp2"
+"""What the rewrite of that name brings along."""
 
 ELEMENTWISE = frozenset(
     (
@@ -34,6 +36,7 @@ ELEMENTWISE = frozenset(
         ),
         *("fma", "floor", "ceil", "maximum", "minimum", "clamp", "div_rn", "fdiv", "pow"),
         *("constexpr", "static_assert", "multiple_of", "max_contiguous"),
+        TANH,
     )
 )
 """Names a kernel may call when each of its elements is to depend on no other."""
@@ -64,6 +67,15 @@ def is_tuned(function: cst.FunctionDef) -> bool:
     if len(found) != 2 or not isinstance(found[0], cst.Call):
         return False
     return source.code(found[0].func) == "triton.autotune" and source.code(found[1]) == "triton.jit"
+
+
+def tuned(text: str) -> frozenset[str]:
+    """Names of the kernels of a source that tune themselves; none where it cannot be read."""
+    try:
+        found = source.functions(source.parse(text))
+    except NotUnderstood:
+        return frozenset()
+    return frozenset(str(function.name.value) for function in found if is_tuned(function))
 
 
 def kernels(module: cst.Module) -> tuple[cst.FunctionDef, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bot.analysis.estimate import block_of
-from bot.engine import tiles
+from bot.engine import kernels, tiles
 from bot.model.measurement import Launch, Setting
 
 WARPS = (1, 2, 4, 8, 16, 32)
@@ -135,10 +135,13 @@ def _is_recorded(setting: Setting, launches: list[Launch]) -> bool:
 
 
 def settings(launches: Iterable[Launch], text: str = "") -> tuple[Setting, ...]:
-    """What a survey should compile, kernel by kernel, the likeliest first. `text` is the sources of the kernels."""
+    """What a survey should compile, kernel by kernel, the likeliest first. `text` is the sources of the kernels: one
+    that tunes itself takes no other numbers."""
     by_kernel: dict[str, list[Launch]] = {}
     for launch in launches:
         by_kernel.setdefault(launch.kernel, []).append(launch)
+    for kernel in kernels.tuned(text):
+        by_kernel.pop(kernel, None)
     found: list[Setting] = []
     for kernel, recorded in by_kernel.items():
         sources = (_block_settings, _stage_settings, _plain_settings)

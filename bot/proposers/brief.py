@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from bot.campaign.lineage import has_opening_ahead, has_race_ahead, score_of, sources_of
 from bot.campaign.stopping import budget
+from bot.engine import kernels
 from bot.model.campaign import Campaign, Round
 from bot.model.commands import Goal, Scope
 from bot.model.diagnosis import Diagnosis
@@ -76,6 +77,11 @@ class Brief:
             for cases in (forward, {case.id for case in self.suite.cases})
         )
         return frozenset(every - of_forward) if of_forward else frozenset()
+
+    @property
+    def tuned(self) -> frozenset[str]:
+        """Kernels of the incumbent that tune themselves."""
+        return frozenset().union(*(kernels.tuned(file.text) for file in self.sources))
 
     @property
     def references(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from bot.engine.transforms import ACROSS_FILES, PER_KERNEL, TRANSFORMS, more_pro
 from bot.engine.transforms.rewrite import FilesRewrite, Rewrite, of_one_file
 from bot.model.ids import Digest
 from bot.model.variant import Hypothesis, Proposal, sources_digest
-from bot.proposers import along, promise, raced, room, rules, warps
+from bot.proposers import along, combined, promise, raced, room, rules, warps
 from bot.proposers.brief import Brief
 from bot.proposers.forecast import UNSEEN, Change, Forecast, as_it_was, forecast, in_tiles, twice_the_programs, walked
 from bot.proposers.rules import Tables
@@ -51,6 +51,8 @@ FORECASTS: dict[str, Change] = {
     "divide_once": as_it_was,
     "share_exponentials": as_it_was,
     "base_two": as_it_was,
+    "tanh_by_exp2": as_it_was,
+    "fewer_instructions": as_it_was,
     "walk_rows": walked,
 }
 """What a rewrite does to a launch. A cache hint changes nothing the model can see."""
@@ -59,8 +61,9 @@ SPARING = ("drop_zero_fill", "drop_detours")
 FOR_SOME = ("walk_rows", "reduce_loss")
 """Rewrites that leave most launches as they are: without a scored case they are about, there is nothing to try."""
 ON_A_GPU = (
-    *("divide_once", "share_exponentials", "base_two", "pipeline_steps", "rows_at_once", "scale_in_kernel"),
-    *("read_the_number", "sum_behind_loop", "sum_together", "sum_at_once"),
+    *combined.TOGETHER,
+    *("divide_once", "share_exponentials", "base_two", "tanh_by_exp2", "pipeline_steps", "rows_at_once"),
+    *("scale_in_kernel", "read_the_number", "sum_behind_loop", "sum_together", "sum_at_once"),
 )
 """Rewrites that take away instructions, meetings of warps, programs or launches of torch, or hide what is waited for.
 What anybody waits for the model cannot tell, and launches of torch it does not know."""
@@ -112,8 +115,9 @@ def _rewrites(brief: Brief, name: str) -> Iterator[tuple[FilesRewrite, Change]]:
         together = rewriting.of_files(name, brief.sources)
         yield from () if together is None else ((together, FORECASTS[name]),)
         return
+    made = combined.of_file if name in combined.TOGETHER else rewriting.of_file
     for file in brief.sources:
-        rewrite, change = rewriting.of_file(name, file.text), FORECASTS[name]
+        rewrite, change = made(name, file.text), FORECASTS[name]
         if rewrite is None:
             continue
         if name == "more_programs" and (widest := room.widest(brief, rewrite.kernels)):
@@ -201,7 +205,7 @@ Found = Iterable[tuple[float, Proposal] | None]
 
 def _works(brief: Brief, *, races: bool = False) -> Found:
     """Rewrites of how a kernel works, in the order of the diagnosis."""
-    every = (*ACROSS_FILES, *TRANSFORMS)
+    every = (*ACROSS_FILES, *TRANSFORMS, *combined.TOGETHER)
     order = tuple(dict.fromkeys((*(name for name in brief.diagnosis.strategies if name in every), *every)))
     yield from (_rewrite(brief, name) for name in order if name not in LAST)
     yield from (found for name in order if name not in LAST for found in _alone(brief, name, races=races))
@@ -226,12 +230,13 @@ def _promising(brief: Brief, found: Found) -> Found:
     """Who raced is worth what the race promised, and a round only where that may be accepted. The others as they
     were."""
     for one in found:
-        if one is None:
+        technique = one[1].hypothesis.technique if one is not None else ""
+        if one is None or not combined.is_due(brief, technique):
             continue
-        promised = promise.of(brief, one[1].hypothesis.technique)
+        promised = promise.of(brief, technique)
         if promised is None:
             yield one
-        elif promised >= promise.WORTH_A_ROUND and not _is_settled(brief, one[1].hypothesis.technique):
+        elif promised >= promise.WORTH_A_ROUND and not _is_settled(brief, technique):
             yield promised, one[1]
 
 
@@ -245,7 +250,8 @@ def _in_order(brief: Brief, tables: Tables) -> Iterator[Proposal | None]:
         yield from _by_gain((_rewrite(brief, name),))
     yield from _by_gain(_promising(brief, _works(brief)))
     if not brief.has_race_ahead:
-        yield from raced.ideas(brief, NAME) if brief.race is not None else _sweeps(brief, tables)
+        asks = brief.race is None and not raced.has_spoken(brief)
+        yield from _sweeps(brief, tables) if asks else raced.ideas(brief, NAME)
         yield from _by_gain(_promising(brief, _finish(brief)))
 
 
@@ -262,13 +268,23 @@ def _new(brief: Brief, found: Found) -> tuple[Proposal, ...]:
     return tuple(new)
 
 
+def _tunes_anew(brief: Brief, idea: Proposal) -> bool:
+    """Whether it changes a kernel that tunes itself, or its grid: that is tuned again, with the GPU for itself, which
+    takes as long as a round. In a race it would be one of several that are tuned at once."""
+    name, tuned = idea.hypothesis.technique.partition(":")[0], brief.tuned
+    if not tuned or name not in FORECASTS:
+        return False
+    return any(not tuned.isdisjoint(rewrite.kernels) for rewrite, _ in _rewrites(brief, name))
+
+
 def openers(brief: Brief) -> tuple[Proposal, ...]:
     """Ideas that may race before the first of them has a round. None where one that comes before all others is still
-    ahead."""
+    ahead, or where some could not race with the others."""
     try:
         if not brief.has_opening_ahead or _new(brief, (_rewrite(brief, name) for name in FIRST)):
             return ()
-        return _new(brief, _works(brief, races=True))[:MOST_AT_ONCE]
+        ideas = _new(brief, _works(brief, races=True))[:MOST_AT_ONCE]
+        return () if any(_tunes_anew(brief, idea) for idea in ideas) else ideas
     except SyntaxError:
         return ()
 
@@ -277,7 +293,7 @@ def leftovers(brief: Brief, raced_by_numbers: Collection[str]) -> tuple[Proposal
     """Who races beside launch numbers: what promised nothing before, and what comes last anyway."""
     try:
         every = (*_works(brief, races=True), *_finish(brief, races=True, but=raced_by_numbers))
-        return _new(brief, every)[:MOST_AT_ONCE]
+        return tuple(idea for idea in _new(brief, every) if not _tunes_anew(brief, idea))[:MOST_AT_ONCE]
     except SyntaxError:
         return ()
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bot.analysis.paired import MIN_GAIN
+from bot.analysis.paired import MIN_GAIN, MOST_SLOWER
 from bot.analysis.stats import geometric_mean, value_of
+from bot.model.commands import Goal
 from bot.model.grouping import Group, primary_groups
 from bot.model.measurement import Measurement
 from bot.model.race import Lap, Race, Racer
@@ -14,6 +15,9 @@ from bot.proposers.brief import Brief
 NEARLY = 0.7
 """The share of what a variant has to gain that a race has to promise: its figures are of one process."""
 WORTH_A_ROUND = 1 + NEARLY * MIN_GAIN
+TOO_SLOW = 1 - 2 * MOST_SLOWER
+"""A case that a race saw below this is slower than any verdict lets it be. Not stricter: one process has its own luck,
+and on an H200 an idea that leaves a pass as it is came home 3 % behind in it."""
 
 
 def _step_us(times: Mapping[str, float], group: Group, ratios: Mapping[str, float]) -> tuple[float, float]:
@@ -61,12 +65,20 @@ def _over_itself(brief: Brief, race: Race, racer: Racer) -> float | None:
     return score(brief, times, ratios, _spared(brief, now, then))
 
 
+def _at_worst(racer: Racer) -> float:
+    """The case that it surely slows down most, v0's time over its own."""
+    return min((lap.high for lap in racer.laps), default=1.0)
+
+
 def of(brief: Brief, technique: str) -> float | None:
     """What the last race that this idea ran in made of it over what it was held against. None where it ran in none, did
-    not come home, or has had a round since the opening: what it gives a second time nobody saw."""
+    not come home, or has had a round since the opening: what it gives a second time nobody saw. Where a case is slower
+    than any verdict lets it be, no more than that: whatever the others gain, it would be refused."""
     had_a_round = bool(brief.rounds_with(technique))
     for race in (brief.race, brief.opening if not had_a_round else None):
         racer = next((one for one in race.others if one.idea == technique), None) if race is not None else None
         if race is not None and racer is not None:
-            return _over_itself(brief, race, racer)
+            promised, worst = _over_itself(brief, race, racer), _at_worst(racer)
+            pays = promised is not None and worst < TOO_SLOW and brief.goal is not Goal.MEMORY
+            return min(promised, worst) if promised is not None and pays else promised
     return None

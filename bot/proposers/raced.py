@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from bot.campaign.lineage import NUMBERS_TECHNIQUE
@@ -19,6 +20,11 @@ def promised(brief: Brief, tables: rules.Tables) -> float:
             gain = row.gain(choice.rule.of(row)) or 1.0
             ratios[row.case] = ratios.get(row.case, 1.0) * gain
     return promise.score(brief, promise.medians(brief.facts), ratios)
+
+
+def has_spoken(brief: Brief) -> bool:
+    """Whether a rule that won a race of rewritten kernels had a round: then no model is asked about launch numbers."""
+    return any(re.match(rf"{NUMBERS_TECHNIQUE}:v\d", one.variant.hypothesis.technique) for one in brief.rounds)
 
 
 def ideas(brief: Brief, by: str) -> Iterator[Proposal | None]:

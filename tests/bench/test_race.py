@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,11 @@ class Track:
     """How many fit into a block that they share."""
     shared: list[tuple[str, tuple[str, ...], int]] = field(default_factory=list)
     spent_ms: float = 0.0
+    leads: bool = False
+    ended: list[str] = field(default_factory=list)
+    """Who was recorded to its end, in that order."""
+    known: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Who had been when this one began."""
     _on: list[str] = field(default_factory=list)
 
     def lay(self, files: tuple[SourceFile, ...]) -> Laid:
@@ -49,7 +55,9 @@ class Track:
 
     def record(self, laid: Laid, cases: tuple[str, ...]) -> Mapping[str, Take] | Fault:
         text = laid.files[0].text
-        self.asked[text] = cases
+        self.asked[text], self.known[text] = cases, tuple(self.ended)
+        time.sleep(0.05 if "tunes" in text else 0.0)
+        self.ended.append(text)
         if "crashes" in text:
             return Fault(kind="crashed", detail="signal 11")
         where = None if "reads the clock" in text else laid.folder
@@ -93,7 +101,7 @@ class Track:
     def run(self, *texts: str) -> dict[str, Ran]:
         entries = [Entry((SourceFile(path="k.py", text=text),), CASES) for text in texts]
         course = Course(
-            *(self.lay, self.record, self.open, self.read, self.together, Wrong),
+            *(self.lay, self.record, self.open, self.read, self.together, Wrong, self.leads),
             now=lambda: self.seconds,
             spent_ms=lambda: self.spent_ms,
         )
@@ -102,6 +110,14 @@ class Track:
 
 def home(ran: Ran) -> bool:
     return not ran.left and {case: len(blocks) for case, blocks in ran.blocks.items()} == dict.fromkeys(CASES, BLOCKS)
+
+
+def test_where_the_first_tunes_itself_the_others_wait_for_what_it_chooses(tmp_path: Path) -> None:
+    others = ("one", "another", "a third")
+    for leads in (True, False):
+        track = Track(tmp_path / str(leads), leads=leads)
+        assert all(map(home, track.run("it tunes itself", *others).values()))
+        assert all("it tunes itself" in track.known[other] for other in others) is leads
 
 
 def test_everybody_who_can_runs_every_case(tmp_path: Path) -> None:

@@ -114,6 +114,7 @@ def constants(count: int) -> tuple[tuple[str, int], ...]:
         (dataclasses.replace(CHOICE, kernel="k" * MAX_NAME, key="k" * MAX_KEY, among="k" * MAX_NAME),),
         (dataclasses.replace(CHOICE, constants=constants(MAX_CONSTANTS), num_warps=None, maxnreg=2**63 - 1),),
         (dataclasses.replace(CHOICE, constants=(("A", "s" * MAX_NAME), ("B", 0.5), ("C", None), ("D", True))),),
+        (dataclasses.replace(CHOICE, source="s" * MAX_NAME, grid=(1, 2, 2**63 - 1)),),
     ],
 )
 def test_what_was_chosen_is_kept_up_to_a_bound(choices: tuple[Choice, ...], tmp_path: Path) -> None:
@@ -136,6 +137,9 @@ def test_what_was_chosen_is_kept_up_to_a_bound(choices: tuple[Choice, ...], tmp_
         (dataclasses.replace(CHOICE, constants=(("A", 2**63),)),),
         (dataclasses.replace(CHOICE, kernel="two\nlines"),),
         (CHOICE, dataclasses.replace(CHOICE, key="\N{SNOWMAN}")),
+        (dataclasses.replace(CHOICE, source="s" * (MAX_NAME + 1)),),
+        (dataclasses.replace(CHOICE, grid=(1, 1, 1, 1)),),
+        (dataclasses.replace(CHOICE, grid=(2**63,)),),
     ],
 )
 def test_no_kernel_chooses_beyond_it(choices: tuple[Choice, ...], tmp_path: Path) -> None:
@@ -261,14 +265,41 @@ def test_the_further_draws_are_asked_of_v0_alone_and_nothing_is_recorded_for_the
         assert list(taken) == ["forward-4x8", "forward-8x8"]
 
 
-def test_what_a_variant_chose_pins_nobody(bench: Bench) -> None:
+def test_what_a_variant_chose_for_a_kernel_of_its_own_is_for_all_that_launch_it(bench: Bench) -> None:
+    """Another text, or another grid, is another kernel. Of v0's own kernels v0 has the word."""
+    own = dataclasses.replace(CHOICE, source="cd34", constants=(("BLOCK", 256),))
+    on_more = dataclasses.replace(own, grid=(264,))
+    unlike_v0 = dataclasses.replace(CHOICE, constants=(("BLOCK", 64),))
     bench.answer(("forward-4x8", (CHOICE,)), ("forward-8x8", ()))
     bench.checker.check_baseline(bench.laid("v0"))
-    bench.answer(("forward-4x8", (WIDER,)), ("forward-8x8", (WIDER,)))
-    for name in ("v1", "v2"):
-        bench.checker.check(bench.laid(name))
-    assert [request.pins for request in bench.asked] == [(), (), *[(CHOICE,)] * 4]
-    assert bench.checker.pins(["forward-8x8", "nobody's"]) == ()
+    bench.answer(("forward-4x8", (unlike_v0, own)), ("forward-8x8", (on_more,)))
+    bench.checker.check(bench.laid("v1"))
+    bench.answer(("forward-4x8", (dataclasses.replace(own, num_warps=8),)), ("forward-8x8", ()))
+    bench.checker.check(bench.laid("v2"))
+    first, *_, last = (request.pins for request in bench.asked[2:])
+    assert (first, last) == ((CHOICE,), (CHOICE, own, on_more))
+    assert bench.checker.pins(["forward-4x8"]) == (CHOICE, own)
+    assert bench.checker.pins(["forward-8x8", "nobody's"]) == (on_more,)
+
+
+def test_what_was_wrong_teaches_nobody(bench: Bench) -> None:
+    own = dataclasses.replace(CHOICE, source="cd34")
+    bench.answer(("forward-4x8", (CHOICE,)), ("forward-8x8", ()))
+    bench.checker.check_baseline(bench.laid("v0"))
+    bench.answer(("forward-4x8", (own,)))  # a case is missing
+    fault = bench.checker.check(bench.laid("v1")).fault
+    assert fault is not None and bench.checker.pins(["forward-4x8"]) == (CHOICE,)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_of_a_race_only_who_was_recorded_alone_is_believed(alone: bool, bench: Bench) -> None:
+    """Several that are tuned at once slow each other down."""
+    own = dataclasses.replace(CHOICE, source="cd34")
+    bench.answer(("forward-4x8", (CHOICE,)), ("forward-8x8", ()))
+    bench.checker.check_baseline(bench.laid("v0"))
+    bench.answer(("forward-4x8", (own,)))
+    assert not isinstance(bench.checker.brief(bench.laid("v1"), ["forward-4x8"], LIMITS, alone=alone), Fault)
+    assert bench.checker.pins(["forward-4x8"]) == ((CHOICE, own) if alone else (CHOICE,))
 
 
 def test_who_tunes_nothing_is_checked_and_recorded_by_one_worker(bench: Bench) -> None:

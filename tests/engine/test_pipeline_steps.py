@@ -138,11 +138,18 @@ def test_it_is_done_once() -> None:
         ("tl.store(x_ptr + cols, x * total", "tl.atomic_add(x_ptr + cols, x"),
         ("            tl.store(x_ptr", "            if total > 4:\n                return\n            tl.store(x_ptr"),
         ("            x = tl.load(x_ptr + cols, mask=cols < n_cols)\n", "            x = cols * 1.0\n"),
+        # Loaded ahead, it would be kept no longer than anything else.
+        ("x = tl.load(x_ptr + cols, mask=mask,", 'x = tl.load(x_ptr + cols, eviction_policy="evict_last", mask=mask,'),
     ],
 )  # fmt: skip
 def test_a_walk_that_is_not_understood_stays_as_it_is(old: str, new: str) -> None:
     assert staged(LOSS) == 2
     assert old in LOSS and staged(LOSS.replace(old, new)) == 1
+
+
+def test_a_store_that_leaves_the_cache_first_is_none_that_is_loaded_ahead() -> None:
+    hinted = LOSS.replace("total, mask=cols < n_cols)", 'total, mask=cols < n_cols, eviction_policy="evict_first")')
+    assert hinted != LOSS and staged(hinted) == 2
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,14 @@ def test_each_kernel_has_settings_of_its_own() -> None:
     assert {setting.kernel for setting in found} == {"_a", "_b"}
 
 
+def test_a_kernel_that_tunes_itself_has_none() -> None:
+    plain = "@triton.jit\ndef _b(x):\n    pass\n"
+    tuned = f"@triton.autotune(configs=[], key=[])\n{plain.replace('_b', '_a')}\n\n{plain}"
+    recorded = [made.launch("_a", block=1024, warps=8), made.launch("_b", block=1024, warps=8)]
+    assert {setting.kernel for setting in settings(recorded, tuned)} == {"_b"}
+    assert {setting.kernel for setting in settings(recorded, "no Python (")} == {"_a", "_b"}
+
+
 def test_stages_are_tried_only_where_the_kernel_speaks_of_them() -> None:
     plain = settings([made.launch()])
     staged = settings([made.launch(constants=(("BLOCK_SIZE", "4096"), ("NUM_STAGES", "3")))])

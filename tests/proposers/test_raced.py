@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -83,6 +84,23 @@ def test_the_model_is_not_asked_where_a_race_found_nothing() -> None:
     assert engine.propose(brief()).hypothesis.technique == "launch_parameters"  # type: ignore[union-attr]
     idea = engine.propose(told(racer(16, 1.0, 0.9), racer(8, 1.009, 1.0)))
     assert idea is None or not idea.hypothesis.technique.startswith("launch_parameters")
+
+
+def test_the_model_is_not_asked_once_a_rule_that_won_a_race_of_rewritten_kernels_had_a_round() -> None:
+    """A simulated campaign of cross_entropy spent three rounds on what the model makes of kernels that had raced."""
+    known = told(has_race_ahead=True)
+    rewrite = engine.propose(known)
+    assert rewrite is not None
+    known = after(known, rewrite, Decision.ACCEPTED)
+    race = Race(of=1, racers=(ITSELF, racer(16, 1.5, 1.2)))
+    (idea,) = raced.ideas(dataclasses.replace(known, race=race), "engine")
+    assert idea is not None and idea.hypothesis.technique == "launch_parameters:v1"
+    assert not raced.has_spoken(known)
+    since = dataclasses.replace(after(known, idea, Decision.ACCEPTED), race=None, has_race_ahead=False)
+    assert raced.has_spoken(since)
+    assert not [one for one in every(since) if one.startswith("launch_parameters")]
+    never = dataclasses.replace(known, race=None, has_race_ahead=False)
+    assert [one for one in every(never) if one.startswith("launch_parameters")]
 
 
 def test_one_percent_is_worth_a_rule_and_less_is_not() -> None:

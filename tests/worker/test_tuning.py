@@ -13,7 +13,7 @@ from triton.runtime.errors import OutOfResources
 
 from bot.worker.contract import parse, render
 from bot.worker.contract.gpu import MAX_CHOICES, Choice, Recording
-from bot.worker.tuning import pinned, untimed
+from bot.worker.tuning import _source, pinned, untimed
 
 BLOCKS = (64, 128, 256)
 
@@ -24,13 +24,18 @@ def _kernel(y, n, BLOCK: tl.constexpr):
 
 
 class Launcher:
-    """Stands where the compiler is: it is told the numbers of each launch."""
+    """Stands where the compiler is: it is told the numbers of each launch, and of each that is compiled ahead of it."""
 
     def __init__(self, too_large: int = 1 << 30) -> None:
         self.blocks: list[int] = []
+        self.ahead: list[int] = []
         self.too_large = too_large
 
     def run(self, *args: Any, **kwargs: Any) -> str:
+        if kwargs["warmup"]:
+            assert not self.blocks, "what is timed was to be compiled before"
+            self.ahead.append(kwargs["BLOCK"])
+            return "compiled"
         self.blocks.append(kwargs["BLOCK"])
         if kwargs["BLOCK"] >= self.too_large:
             raise OutOfResources(300_000, 232_448, "shared memory")
@@ -180,12 +185,63 @@ def test_a_kernel_that_lists_other_configurations_is_tuned_itself(blocks: tuple[
     assert variant.launcher.blocks[-1] == blocks[-1]
 
 
-@pytest.mark.parametrize("other", [{"kernel": "elsewhere._kernel"}, {"key": "(8,)"}, {"num_warps": 8}, {"maxnreg": 64}])
+@pytest.mark.parametrize(
+    "other",
+    [
+        *({"kernel": "elsewhere._kernel"}, {"key": "(8,)"}, {"num_warps": 8}, {"maxnreg": 64}),
+        *({"source": "another text"}, {"grid": (2,)}, {"grid": ()}),
+    ],
+)
 def test_a_pin_of_something_else_pins_nothing(other: dict[str, Any]) -> None:
     (pin,) = Worker(fastest=128).runs(7)
     variant = Worker(fastest=256)
     variant.runs(7, pins=(dataclasses.replace(pin, **other),))
     assert variant.clock.timed == list(BLOCKS)
+
+
+def test_what_nothing_is_pinned_for_is_compiled_before_it_is_timed_and_what_is_pinned_is_not() -> None:
+    v0, variant = Worker(fastest=128), Worker(fastest=256)
+    variant.runs(7, pins=v0.runs(7))
+    assert (v0.launcher.ahead, variant.launcher.ahead) == (list(BLOCKS), [])
+
+
+@triton.jit
+def _helper(x):
+    return x + 1.0
+
+
+@triton.jit
+def _with_a_helper(y, n, BLOCK: tl.constexpr):
+    tl.store(y + tl.arange(0, BLOCK), _helper(0.0))
+
+
+def test_a_kernel_is_known_by_its_text_and_by_that_of_what_it_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, helped = _source(_kernel.fn), _source(_with_a_helper.fn)
+    assert plain and helped and plain != helped
+    monkeypatch.setitem(globals(), "_helper", _kernel)
+    assert _source(_with_a_helper.fn) not in (helped, plain)
+    assert _source(len) == ""
+
+
+def test_another_grid_is_tuned_anew_and_one_that_follows_the_block_is_known_by_what_it_comes_to() -> None:
+    def launched(worker: Worker, programs: int, pins: tuple[Choice, ...] = ()) -> tuple[Choice, ...]:
+        with pinned(pins) as tuned:
+            worker.kernel.run("y", n=1024, grid=lambda meta: (meta["n"] // meta["BLOCK"], programs), warmup=False)
+        return tuned.choices
+
+    v0 = launched(Worker(fastest=128), 132)
+    assert [choice.grid for choice in v0] == [(8, 132)]
+    same, twice = Worker(fastest=256), Worker(fastest=256)
+    launched(same, 132, v0)
+    launched(twice, 264, v0)
+    assert (same.clock.timed, twice.clock.timed) == ([], list(BLOCKS))
+
+
+def test_a_grid_that_cannot_be_asked_is_no_reason_to_fail() -> None:
+    worker = Worker()
+    with pinned(()) as tuned:
+        worker.kernel.run("y", n=7, grid=lambda meta: (meta["nothing"],), warmup=False)
+    assert [choice.grid for choice in tuned.choices] == [()]
 
 
 def test_what_the_kernel_itself_prunes_is_not_pinned() -> None:

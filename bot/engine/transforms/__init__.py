@@ -33,6 +33,7 @@ from bot.engine.transforms import (
     sum_at_once,
     sum_behind_loop,
     sum_together,
+    tanh_by_exp2,
     tile_rows,
     walk_rows,
 )
@@ -87,6 +88,7 @@ TRANSFORMS: dict[str, Transform] = {
     "divide_once": divide_once,
     "share_exponentials": share_exponentials,
     "base_two": base_two,
+    "tanh_by_exp2": tanh_by_exp2,
     "cache_hints": cache_hints,
 }
 

@@ -9,7 +9,9 @@ rows (pipeline_rows) gave rms_norm 1.28x; a race in which only the steps became 
 How many stages there is room for is said in the kernel, from the types of what it is handed: it is a constant of the
 compiler's, and no launch has to know of it. Refused unless each access of the kernel goes on by the block, the loop
 loads by the columns of the step, and what it stores lies where it loads: a block that is loaded ahead must not be one
-that an earlier step still writes. A loop with another loop, a branch that leaves, or an atomic in it stays as it is.
+that an earlier step still writes. A loop with another loop, a branch that leaves, or an atomic in it stays as it is. So
+does one whose loads say how long the cache should keep them: a load ahead is a copy to shared memory, which Triton
+writes without that. On an H200 a sketch of softmax that walks 4096 x 32000 took 142 us so and 186 us loaded ahead.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ SOMETIMES_BITS = 32
 BITS, PARAMETER = "step_bits", "STEP_STAGES"
 WHY = "The blocks to come are loaded while one is worked on, as long as they fit into shared memory."
 WHY_STEPS = "Small steps, so that several are under way."
+HINTED = m.Arg(keyword=m.Name("eviction_policy"))
 LEAVES = m.Return() | m.Break() | m.Continue()
 NESTED = m.For() | m.While() | m.FunctionDef()
 
@@ -90,6 +93,8 @@ def _with_loads(kernel: cst.FunctionDef, node: cst.For, call: cst.Call) -> Loop:
     loads = [found for found in kernels.calls(node.body, "load") if _is_spread(found, spread)]
     stores = [_split(found, parameters)[1] for found in kernels.calls(node.body, "store")]
     places = {_split(found, parameters)[1] for found in loads}
+    if any(findall(found, HINTED) for found in loads):
+        raise NotUnderstood("a load says how long the cache keeps it, and would say nothing any more")
     if not loads or (stores and places | set(stores) != set(stores[:1])):
         raise NotUnderstood("it loads nothing of the row, or elsewhere than it stores")
     always = [found for found in _always(node.body) if any(found is one for one in loads)]

@@ -12,6 +12,7 @@ from bot.worker.contract.calls import Call, Subject
 MAX_CHOICES = 32
 """Of one case."""
 MAX_CONSTANTS = 16
+AXES = 3
 MAX_NAME = 200
 MAX_KEY = 500
 Plain = bool | int | float | str | None
@@ -32,6 +33,10 @@ class Choice:
     num_stages: int | None
     num_ctas: int | None = None
     maxnreg: int | None = None
+    source: str = ""
+    """Stands for the text of the kernel and of what it calls."""
+    grid: tuple[int, ...] = ()
+    """How many programs it was launched with, by axis."""
 
 
 def _is_short(text: str, most: int) -> bool:
@@ -46,11 +51,12 @@ def _is_plain(value: Plain) -> bool:
 
 def is_sound(choice: Choice) -> bool:
     """Whether it may cross the border: it is handed on to every worker that follows."""
-    texts = (choice.kernel, choice.among, *(name for name, _ in choice.constants))
+    texts = (choice.kernel, choice.among, choice.source, *(name for name, _ in choice.constants))
     numbers = (choice.num_warps, choice.num_stages, choice.num_ctas, choice.maxnreg)
-    values = (*numbers, *(value for _, value in choice.constants))
+    values = (*numbers, *choice.grid, *(value for _, value in choice.constants))
     return (
         len(choice.constants) <= MAX_CONSTANTS
+        and len(choice.grid) <= AXES
         and _is_short(choice.key, MAX_KEY)
         and all(_is_short(text, MAX_NAME) for text in texts)
         and all(_is_plain(value) for value in values)
@@ -71,7 +77,7 @@ class GpuRequest:
     brief: bool = False
     """Recordings alone: neither memory nor what the profiler sees. For kernels of our own."""
     pins: tuple[Choice, ...] = ()
-    """What v0's autotuned kernels chose: where the variant has the same list, it is not tuned anew."""
+    """What autotuned kernels chose before: the same one, with the same list and on the same grid, is not tuned anew."""
 
 
 @dataclasses.dataclass(frozen=True)

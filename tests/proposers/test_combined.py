@@ -1,0 +1,90 @@
+"""Ideas that promise too little one by one may have a round together, once a race said that it is worth one."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.engine import rewriting
+from bot.engine.transforms import TRANSFORMS
+from bot.model.commands import Goal
+from bot.model.verdict import Decision
+from bot.proposers import combined, engine
+from bot.proposers.brief import Brief
+from tests.engine.library import sample
+from tests.proposers.scene import after
+from tests.proposers.test_promise import race, racer, told
+
+WHOLE, PARTS = "fewer_instructions", ("divide_once", "base_two")
+SLOW = (0.9, 0.9)
+OTHERS = ("walk_rows", "rows_at_once")
+
+
+def softmax(*racers: tuple[str, float], **fields: object) -> Brief:
+    """What the forward pass promised, and of everything else that it is slower."""
+    laps = [racer(idea, forward, 1.0) for idea, forward in racers]
+    missing = [idea for idea in (*OTHERS, *PARTS, WHOLE) if idea not in dict(racers)]
+    return told(*laps, *(racer(idea, *SLOW) for idea in missing), kernel="softmax", **fields)
+
+
+def next_of(known: Brief) -> str:
+    idea = engine.propose(known)
+    return idea.hypothesis.technique if idea is not None else ""
+
+
+def test_every_part_is_a_rewrite_and_the_whole_has_a_forecast() -> None:
+    for whole, parts in combined.TOGETHER.items():
+        assert whole in engine.FORECASTS and whole not in TRANSFORMS and set(parts) <= set(TRANSFORMS)
+
+
+def test_one_is_made_on_top_of_the_other_and_it_says_what_each_does() -> None:
+    found, text = combined.of_file(WHOLE, sample("softmax")), sample("softmax")
+    parts = [rewriting.of_file(part, text) for part in PARTS]
+    assert found is not None and all(parts)
+    assert "tl.math.exp2(" in found.text and "* (1.0 / " in found.text
+    assert found.title == "Divide once a row, and take exponentials to the base of two"
+    assert all(part is not None and part.why in found.why and part.seen in found.seen for part in parts)
+
+
+@pytest.mark.parametrize("kernel", ["rms_norm", "geglu"])
+def test_where_there_are_no_two_there_is_no_whole(kernel: str) -> None:
+    assert combined.of_file(WHOLE, sample(kernel)) is None
+    once = rewriting.of_file("base_two", sample("softmax"))
+    assert once is not None and combined.of_file(WHOLE, once.text) is None
+
+
+def test_together_they_are_worth_a_round_where_no_part_is() -> None:
+    """1.2 % of a pass that is half of the step is 0.6 % of it, and one percent is asked."""
+    known = softmax(("divide_once", 1.012), ("base_two", 1.012), (WHOLE, 1.025))
+    assert next_of(known) == WHOLE
+
+
+def test_together_they_have_no_round_where_they_promise_too_little() -> None:
+    assert next_of(softmax(("divide_once", 1.005), ("base_two", 1.005), (WHOLE, 1.01))) == ""
+
+
+def test_a_part_that_is_worth_a_round_comes_first_though_the_whole_promises_more() -> None:
+    known = softmax(("divide_once", 1.016), ("base_two", 1.001), (WHOLE, 1.03))
+    assert next_of(known) == "divide_once"
+    idea = engine.propose(known)
+    assert idea is not None and next_of(after(known, idea, Decision.INCONCLUSIVE)) == WHOLE
+    assert next_of(after(known, idea, Decision.ACCEPTED)) != WHOLE
+
+
+def test_without_a_race_nobody_tries_two_at_once() -> None:
+    known, tried = told(kernel="softmax"), list[str]()
+    while (idea := engine.propose(known)) is not None:
+        tried.append(idea.hypothesis.technique)
+        known = after(known, idea, Decision.REJECTED)
+    assert set(PARTS) <= set(tried) and WHOLE not in tried
+
+
+def test_they_race_as_one_beside_each_of_them() -> None:
+    racing = [idea.hypothesis.technique for idea in engine.openers(told(kernel="softmax", has_opening_ahead=True))]
+    assert {*PARTS, WHOLE} <= set(racing)
+
+
+def test_what_the_incumbents_own_race_says_counts() -> None:
+    """In the opening, beside another kernel, they promised nothing."""
+    later = race(*(racer(idea, *SLOW) for idea in OTHERS), *(racer(idea, 1.01, 1.0) for idea in PARTS))
+    together = later.model_copy(update={"racers": (*later.racers, racer(WHOLE, 1.03, 1.0))})
+    assert next_of(softmax(race=together, has_race_ahead=False, goal=Goal.SPEED)) == WHOLE
