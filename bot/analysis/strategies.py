@@ -16,7 +16,7 @@ SUMS = ("sum_together", "sum_at_once")
 ATOMICS = ("add_in_float32", "partial_sums")
 ARITHMETIC = ("divide_once", "share_exponentials", "base_two")
 SCALES = ("scale_at_store", "scale_in_kernel", "read_the_number")
-LATE = (*ATOMICS, *SUMS, *SCALES, *ARITHMETIC, "cache_hints")
+LATE = (*ATOMICS, *SUMS, *SCALES, "scale_sum", *ARITHMETIC, "cache_hints")
 AHEAD = ("tanh_by_exp2", "sum_behind_loop", "pipeline_rows", "pipeline_steps", "block_rows", "rows_at_once")
 STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     Bottleneck.MEMORY: (
@@ -36,7 +36,7 @@ STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
         *("launch_parameters", "reduce_loss", "drop_clone", "drop_detours", "drop_zero_fill"),
         *SCALES,
         *(*ATOMICS, *SUMS, *AHEAD, "more_programs", "tile_rows", "walk_rows"),
-        *("divide_by_constants", *ARITHMETIC, "cache_hints"),
+        *("divide_by_constants", "scale_sum", *ARITHMETIC, "cache_hints"),
     ),
     **dict.fromkeys(
         (Bottleneck.COMPUTE, Bottleneck.BALANCED, Bottleneck.LAUNCH),
@@ -97,6 +97,7 @@ AIMS: dict[str, Aim] = {
         ("G1", "M3"), ("excess", "fixed", BESIDE), "a general library kernel moves more than the bytes"
     ),
     "read_the_number": Aim(("G1",), ("fixed",), "the host's question takes a tensor and two launches of torch"),
+    "scale_sum": Aim(("P0",), ("waiting",), "all warps meet for a sum that is another one times a number"),
     "divide_once": Aim(("C1",), ("issue",), "a division costs each element several instructions, a product one"),
     "share_exponentials": Aim(
         ("C1",), ("issue",), "of an exponential and of a logarithm a GPU makes one while it adds eight times"

@@ -133,8 +133,8 @@ def launch_of(module: cst.Module, kernel: cst.FunctionDef) -> LaunchSite:
     return launches[0]
 
 
-def zeros_in_float32(vector: Vector, first: str, why: str, name: str = "") -> cst.SimpleStatementLine:
-    """The zeros with one more axis in front of theirs, in float32, and maybe by another name."""
+def zeros_in_float32(vector: Vector, first: str, why: str) -> cst.SimpleStatementLine:
+    """The zeros with one more axis in front of theirs, in float32."""
     size = next(arg for arg in vector.call.args if arg.keyword is None)
     args = [
         arg.with_changes(value=source.expression(f"({first}, {vector.size})"))
@@ -145,8 +145,7 @@ def zeros_in_float32(vector: Vector, first: str, why: str, name: str = "") -> cs
         for arg in vector.call.args
     ]
     assign = cst.ensure_type(vector.line.body[0], cst.Assign)
-    target = assign.targets[0].with_changes(target=cst.Name(name or vector.name))
-    made = assign.with_changes(targets=[target], value=vector.call.with_changes(args=args))
+    made = assign.with_changes(value=vector.call.with_changes(args=args))
     lines = (*vector.line.leading_lines, *source.comment_lines(why))
     return vector.line.with_changes(body=[made], leading_lines=lines)
 

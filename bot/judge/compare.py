@@ -10,7 +10,7 @@ import torch
 from bot.judge.answer import Found, Returned
 from bot.judge.known import Known
 from bot.judge.plan import Probe
-from bot.judge.tolerance import NOISE_FACTOR, Entry, Errors, Mark, beyond, errors, marks, strayed, unfit, worse
+from bot.judge.tolerance import NOISE_FACTOR, Entry, Errors, Mark, beyond, errors, leaned, marks, strayed, unfit, worse
 from bot.worker.contract import Row, Rows, clip
 
 RESULTS = ("output", "gradient")
@@ -176,7 +176,8 @@ def _with_draws(known: Known, draws: Sequence[Known]) -> Known:
             found.setdefault(key, []).extend([(own, draw.noise[key])] if own is not None else [])
             restless |= set() if _same(draw.baseline, key) else {key}
     drawn = {key: strayed(those, known.noise[key]) for key, those in found.items()}
-    return dataclasses.replace(known, drawn=drawn, restless=frozenset(restless))
+    leans = {key: leaned(those) for key, those in found.items()}
+    return dataclasses.replace(known, drawn=drawn, drawn_lean=leans, restless=frozenset(restless))
 
 
 class Case:
@@ -299,6 +300,7 @@ class Case:
             variant=errors(_hide_strange(old, truth, new), truth, known.floors[key], new.dtype),
             noise=known.noise[key],
             drawn=known.drawn.get(key, 0.0),
+            drawn_lean=known.drawn_lean.get(key, 0.0),
             unheard=tuple(draw.call.id for draw in known.unheard),
         )
 

@@ -28,6 +28,8 @@ class Known:
     baseline: Returned | None = None
     drawn: dict[tuple[str, str], float] = field(default_factory=dict)
     """How far the untouched kernel strayed in further draws of this probe, by output, see tolerance.py."""
+    drawn_lean: dict[tuple[str, str], float] = field(default_factory=dict)
+    """How far its values leaned together there."""
     restless: frozenset[tuple[str, str]] = frozenset()
     """Outputs that it did not leave bit for bit the same there."""
     unheard: tuple[Probe, ...] = ()

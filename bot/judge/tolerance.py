@@ -33,7 +33,8 @@ one rounding, the larger of two rows is beyond twice the larger of two others in
 four in 19, and of a gradient of three rows through the mean of squares less the square of the mean in 13. So v0 is
 asked for 15 further draws of the check. Held against all of them, of the first two fewer than 1 in 1000 are refused, of
 such gradients of one to sixteen rows 0 to 2. The price: of a kernel whose own error is multiplied by ten, 17 of 100
-such probes pass in place of 3; it has to pass all."""
+such probes pass in place of 3; it has to pass all. How far all of them lean is luck as well: what is kept of a row in
+half precision, as group_norm's mean and 1/std, leans all of its gradient, and two rows may lean against each other."""
 LEAN_ULPS = 0.05
 """Approximate transcendentals lean by a twentieth of a last place of bfloat16, rounding to it by far less."""
 LEAN_ULPS_OF_FLOAT32 = 8.0
@@ -124,6 +125,8 @@ class Entry:
     """The errors that float32 rounding alone makes on these inputs."""
     drawn: float = 0.0
     """How far the untouched kernel strayed in further draws of the same, see `strayed`."""
+    drawn_lean: float = 0.0
+    """How far its values leaned together there, see `leaned`."""
     unheard: tuple[str, ...] = ()
     """Further draws of the same that it was not heard on yet."""
 
@@ -146,6 +149,13 @@ def strayed(draws: Sequence[tuple[Errors, Errors]], noise: Errors) -> float:
     beyond = [float(off.worst.max()) - NOISE_FACTOR * float(beside.worst.max()) for off, beside in draws]
     largest = max((one for one in beyond if math.isfinite(one)), default=0.0)
     return NOISE_FACTOR * float(noise.worst.max()) + largest if largest > 0 else 0.0
+
+
+def leaned(draws: Sequence[tuple[Errors, Errors]]) -> float:
+    """How far the values of an equally good kernel may lean, as far as several draws tell: whatever rounding alone made
+    of them is taken out, for that of these inputs has a limit of its own."""
+    beyond = [abs(off.lean) - NOISE_FACTOR * abs(beside.lean) for off, beside in draws]
+    return max((0.0, *(one for one in beyond if math.isfinite(one))))
 
 
 @dataclass(frozen=True)
@@ -205,10 +215,13 @@ def _leaning(entries: Sequence[Entry]) -> Iterator[tuple[str, Mark]]:
     for entry in entries:
         if entry.variant.crowd < CROWD_FOR_LEAN:
             continue
-        grain = GRAINS * abs(entry.variant.grain)
+        grain, few = GRAINS * abs(entry.variant.grain), entry.rows < ROWS_FOR_LARGEST
         yardstick = max(abs(entry.baseline.lean), NOISE_FACTOR * abs(entry.noise.lean), grain)
+        if few:
+            yardstick = max(yardstick, entry.drawn_lean)
         limit = RMS_FACTOR * yardstick + LEAN_ULPS * entry.ulp + LEAN_ULPS_OF_FLOAT32 * FLOAT32_ULP
-        yield entry.case, Mark(entry.label, "common", _over(abs(entry.variant.lean), limit))
+        ratio = _over(abs(entry.variant.lean), limit)
+        yield entry.case, Mark(entry.label, "common", ratio, entry.unheard if few else ())
 
 
 def unfit(entries: Sequence[Entry]) -> str:

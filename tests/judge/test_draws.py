@@ -31,13 +31,18 @@ from bot.judge.plan import (
 )
 from bot.judge.recipes import RECIPES
 from bot.judge.tolerance import (
+    CROWD_FOR_LEAN,
+    LEAN_ULPS,
+    LEAN_ULPS_OF_FLOAT32,
     MAX_FACTOR,
     MAX_ULPS,
     NOISE_FACTOR,
+    RMS_FACTOR,
     ROWS_FOR_LARGEST,
     Entry,
     Errors,
     beyond,
+    leaned,
     marks,
     strayed,
 )
@@ -166,6 +171,39 @@ def test_what_rounding_explains_of_a_draw_is_not_counted_twice() -> None:
     assert strayed([(errors_of(math.nan), small), (errors_of(8e-5), small)], here) < 1e-4
 
 
+def leaning(lean: float, rows: int = 3) -> Errors:
+    return dataclasses.replace(errors_of(0.0, rows), lean=lean, crowd=CROWD_FOR_LEAN)
+
+
+def lean_ratio(rows: int, mine: float, drawn: float) -> float:
+    still = leaning(0.0, rows)
+    found = Entry("c", "g", "float32", still, leaning(mine, rows), still, drawn_lean=drawn)
+    return marks([found])["c"].ratio
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_few_rows_may_lean_half_as_far_again_as_the_draws_and_enough_rows_may_not(sign: int) -> None:
+    limit = RMS_FACTOR * 1e-3 + (LEAN_ULPS + LEAN_ULPS_OF_FLOAT32) * ULP
+    most = ROWS_FOR_LARGEST - 1
+    assert lean_ratio(most, sign * limit * 0.999, 1e-3) < 1 < lean_ratio(most, sign * limit * 1.001, 1e-3)
+    assert lean_ratio(ROWS_FOR_LARGEST, sign * limit * 0.999, 1e-3) > 100
+
+
+@pytest.mark.parametrize(("rows", "asks"), [(ROWS_FOR_LARGEST - 1, ("015",)), (ROWS_FOR_LARGEST, ())])
+def test_what_leans_in_few_rows_asks_for_draws(rows: int, asks: tuple[str, ...]) -> None:
+    still = leaning(0.0, rows)
+    ((_, mark),) = beyond([Entry("c", "g", "float32", still, leaning(1e-3, rows), still, unheard=("015",))])
+    assert (mark.rule, mark.unheard) == ("common", asks)
+
+
+def test_of_the_leans_of_draws_the_furthest_counts_and_rounding_is_taken_out() -> None:
+    still = leaning(1e-6)
+    assert leaned([]) == 0.0
+    assert leaned([(leaning(1e-3), leaning(1e-3))]) == 0.0, "rounding alone"
+    found = leaned([(leaning(5e-5), still), (leaning(-8e-5), still), (leaning(math.nan), still)])
+    assert found == pytest.approx(8e-5 - NOISE_FACTOR * 1e-6)
+
+
 KEY = ("gradient", "affine_scaling_weight")
 Off = Callable[[Probe], list[float]]
 """By how much of the truth each entry of the gradient is off."""
@@ -275,6 +313,45 @@ def test_draws_show_whose_last_bit_depends_on_an_order(prepared: list[Known]) ->
         mine = {"000": left(known[0], [0.0] * 3, runs=2, restless=True)}
         (row,) = rows(folded(told), mine, baseline=False)
         assert row.passed == shown, row.detail
+
+
+WHOLE = ("gradient", "X")
+
+
+@pytest.fixture(scope="module")
+def two_groups() -> list[Known]:
+    """The gradient of two groups of 2049 elements, and its draws."""
+    sizes = (("batch", 1), ("groups", 2), ("each", 3), ("length", 683))
+    shape = Shape("backward-1x2x3x683-float16", "backward", sizes, "float16")
+    constants = complete(GROUPS, shape, {"eps": 1e-5})
+    probe = Probe(call_of(GROUPS, shape, constants, "000"), shape, "normal", constants, seed=9)
+    draws = draws_of(GROUPS, (probe,), 4, on_gpu=True)
+    once = [dataclasses.replace(p, call=dataclasses.replace(p.call, turns=1)) for p in (probe, *draws)]
+    return [known_of(GROUPS, one)[0] for one in once]
+
+
+def scaled(known: Known, factor: float) -> Returned:
+    run: Run = {}
+    for key, truth in known.truth.items():
+        value = (truth * factor if key == WHOLE else truth).to(torch.float16)
+        raw = raw_bytes(value)
+        record = TensorOut(*key, "float16", tuple(value.shape), value.stride(), "cpu", 0, len(raw))  # type: ignore[arg-type]
+        run[key] = Found(record, raw)
+    return Returned((run,), (), "")
+
+
+def test_that_two_rows_leaned_against_each_other_is_luck(two_groups: list[Known]) -> None:
+    """1/std of a group is rounded to half precision, and leans all of its gradient: by luck hardly here."""
+    told = [dataclasses.replace(one, baseline=scaled(one, 1 + (2e-4 if one.probe.again else 0))) for one in two_groups]
+
+    def row(known: list[Known], factor: float) -> Row:
+        (found,) = rows(folded(known), {"000": scaled(known[0], factor)}, baseline=False)
+        return found
+
+    alone = row(told[:1], 1 - 1.5e-4)
+    assert not alone.passed and alone.detail.startswith("gradient X: its common error")
+    assert row(told, 1 - 1.5e-4).passed
+    assert not row(told, 1.001).passed and not row(told, 0.99).passed
 
 
 # -- when they are asked for ------------------------------------------------------------------------------------------

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
 from bot.model.commands import Goal
 from bot.model.race import Lap, Race, Racer
+from bot.model.variant import SourceFile
 from bot.model.verdict import Decision
 from bot.proposers import engine, promise
 from bot.proposers.brief import Brief
-from tests.proposers.scene import BWD, FWD, after, brief
+from tests.engine.test_group_chain import GROUPED
+from tests.proposers.scene import BWD, FWD, PATH, after, brief
 from tests.proposers.test_raced import measured
 
 MEMORY = 100 * 2**20
@@ -138,3 +141,27 @@ def test_what_comes_before_all_others_does_not_race() -> None:
     """Once the loss is added up in the kernel, it is another kernel."""
     known = told(kernel="jsd", has_opening_ahead=True)
     assert not {idea.hypothesis.technique for idea in engine.openers(known)} & set(engine.FIRST)
+
+
+def grouped(**fields: Any) -> Brief:
+    text = GROUPED.replace("_group_backward_kernel", "_rms_norm_backward_kernel")
+    files = (SourceFile(path=PATH.format("rms_norm"), text=text),)
+    return told(sources=files, original=files, has_opening_ahead=True, **fields)
+
+
+def test_a_kernel_whose_programs_wait_for_each_other_is_mended_first_and_then_races() -> None:
+    """What else gives anything shows once nobody waits, and is built on that."""
+    known = grouped()
+    assert engine.openers(known) == ()
+    first = engine.propose(known)
+    assert first is not None and first.hypothesis.technique == "add_in_float32"
+    mended = after(known, first, Decision.ACCEPTED)
+    mended = dataclasses.replace(mended, has_opening_ahead=True)
+    openers = {idea.hypothesis.technique: idea.files[0].text for idea in engine.openers(mended)}
+    assert "partial_sums" not in openers
+    assert "c1 += w * dw" in openers["scale_sum"] and "sums_ptr + n_sums" in openers["scale_sum"]
+
+
+def test_where_that_was_refused_others_are_tried_on_what_was_there() -> None:
+    found = tried(grouped())
+    assert found[:2] == ["add_in_float32", "partial_sums"] and "scale_sum" in found

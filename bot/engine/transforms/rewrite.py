@@ -71,10 +71,15 @@ def in_place(
         return any(node is one for one in wanted)
 
     changed = cst.ensure_type(kernel.visit(InPlace()), cst.FunctionDef)
-    before = set(source.code(kernel).splitlines())
-    if any(len(line) > LONGEST for line in source.code(changed).splitlines() if line not in before):
-        raise NotUnderstood("a line would be too long")
+    refuse_long_lines(kernel, changed)
     return source.spliced(module, [(kernel, [changed])])
+
+
+def refuse_long_lines(before: cst.CSTNode, after: cst.CSTNode) -> None:
+    """Raises NotUnderstood where a line is new and too long."""
+    known = set(source.code(before).splitlines())
+    if any(len(line) > LONGEST for line in source.code(after).splitlines() if line not in known):
+        raise NotUnderstood("a line would be too long")
 
 
 def each_kernel(

@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import columns, kernels, runs, source
 from bot.engine.finding import findall
+from bot.engine.running_sums import BY_SUM, begins, blocks, named
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, each_kernel
 
@@ -29,16 +31,10 @@ WIDEST = 16384
 WHY = "Each lane adds up its own, and the lanes meet once, behind the loop."
 KNOWN = (kernels.ELEMENTWISE - {"broadcast_to"}) | {
     *columns.REDUCTIONS,
-    *("num_programs", "range", "float32", "atomic_add", "static_range"),
+    *("num_programs", "range", "float32", "atomic_add", "static_range", "pointer_type"),
 }
 """What a kernel may call when each of its values is to be a number, or to have an element for each column."""
-ZERO = m.Float() | m.Call(func=m.Attribute(value=m.Name("tl"), attr=m.Name("float32")), args=[m.Arg(value=m.Float())])
-BY_SUM = m.AugAssign(
-    target=m.Name(),
-    operator=m.AddAssign(),
-    value=m.Call(func=m.Attribute(value=m.Name("tl"), attr=m.Name("sum"))),
-)
-Edit = Callable[[cst.CSTNode], cst.CSTNode]
+Edit = Callable[[cst.CSTNode], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,30 +48,8 @@ class Grown:
     after: tuple[cst.CSTNode, ...]
 
 
-def _blocks(kernel: cst.FunctionDef) -> Iterator[Sequence[cst.CSTNode]]:
-    yield from (found.body for found in findall(kernel, m.IndentedBlock()) if isinstance(found, cst.IndentedBlock))
-
-
-def _named(nodes: Sequence[cst.CSTNode], name: str) -> int:
-    return sum(len(findall(node, m.Name(name))) for node in nodes)
-
-
-def _begins(block: Sequence[cst.CSTNode], at: int, name: str) -> int | None:
-    """Index of `name = 0.0`, with nothing said of the name between it and the loop."""
-    for index in range(at - 1, -1, -1):
-        if _named((block[index],), name):
-            value = source.value(block[index]) if source.is_plain(block[index], name) else None
-            return index if value is not None and m.matches(value, ZERO) and _is_zero(value) else None
-    return None
-
-
-def _is_zero(value: cst.BaseExpression) -> bool:
-    number = value.args[0].value if isinstance(value, cst.Call) else value
-    return isinstance(number, cst.Float) and number.evaluated_value == 0
-
-
 def _grown(kernel: cst.FunctionDef) -> Iterator[Grown]:
-    for block in _blocks(kernel):
+    for block in blocks(kernel):
         for at, loop in enumerate(block):
             if not isinstance(loop, cst.For):
                 continue
@@ -84,8 +58,8 @@ def _grown(kernel: cst.FunctionDef) -> Iterator[Grown]:
                 one = cst.ensure_type(found, cst.AugAssign)
                 sums.setdefault(cst.ensure_type(one.target, cst.Name).value, []).append(one)
             for name, mine in sums.items():
-                begun = _begins(block, at, name)
-                alone = _named((loop,), name) == len(mine) and _named((kernel,), name) == _named(block, name)
+                begun = begins(block, at, name)
+                alone = named((loop,), name) == len(mine) and named((kernel,), name) == named(block, name)
                 if begun is not None and alone:
                     line = cst.ensure_type(block[begun], cst.SimpleStatementLine)
                     yield Grown(name, line, loop, tuple(mine), tuple(block[at + 1 :]))
@@ -164,7 +138,7 @@ class _Behind(cst.CSTTransformer):  # type: ignore[misc]  # libcst is not follow
         self._kept.append(node)  # an id is of a node for as long as somebody holds it
         self.edits[id(node)] = edit
 
-    def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> cst.CSTNode:
+    def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> Any:
         edit = self.edits.get(id(original_node))
         return edit(updated_node) if edit is not None else updated_node
 
@@ -184,8 +158,18 @@ def _added(value: cst.BaseExpression) -> Edit:
     return lambda node: cst.ensure_type(node, cst.AugAssign).with_changes(value=value)
 
 
+def _met(name: str) -> str:
+    return f"tl.sum({name}, axis=0)"
+
+
 def _one_number(name: str) -> Edit:
-    return lambda node: source.expression(f"tl.sum({name}, axis=0)")
+    return lambda node: source.expression(_met(name))
+
+
+def _followed(names: Sequence[str]) -> Edit:
+    """A loop, and behind it one number for each of these."""
+    lines = [source.assignment(f"{name} = {_met(name)}") for name in names]
+    return lambda node: cst.FlattenSentinel([cst.ensure_type(node, cst.For), *lines])
 
 
 def _all_go(grown: Sequence[Grown], loop: cst.For) -> bool:
@@ -199,6 +183,7 @@ def _behind(module: cst.Module, name: str) -> cst.Module:
     assert kernel is not None
     block, change, told = _only_block(kernel), _Behind(), ""
     wide, found = columns.of_rows(kernel), list(_grown(kernel))
+    often: dict[cst.For, list[str]] = {}
     for grown in found:
         if not _all_go(found, grown.loop) or (_by_block(grown.loop, block) and not _is_short(module, kernel, block)):
             continue
@@ -208,9 +193,13 @@ def _behind(module: cst.Module, name: str) -> cst.Module:
         change.at(grown.begun, _begun(grown, block, "" if told else WHY))
         for one, value in zip(grown.sums, values, strict=True):
             change.at(one, _added(value))
-        for read in reads:
-            change.at(read, _one_number(grown.name))
+        if len(reads) > 1:
+            often.setdefault(grown.loop, []).append(grown.name)
+        else:
+            change.at(reads[0], _one_number(grown.name))
         told = grown.name
+    for loop, names in often.items():
+        change.at(loop, _followed(names))
     if not told:
         raise NotUnderstood("no sum waits for a loop")
     return source.replaced(module, kernel, kernel.visit(change))
