@@ -1,38 +1,79 @@
 """Compiles what a kernel that tunes itself is about to time, side by side: its tuning then times, and nothing more.
 
 Triton compiles each configuration right before it times it, one after the other: dyt's two kernels have 36 of them for
-each length of a row. What is timed, how and in which order stays Triton's own.
+each length of a row. What is timed, how and in which order stays Triton's own, but for this: configurations that come
+to the same machine code on the same grid are one, and are timed once. dyt lists each of its launches with one stage and
+with two, which mean nothing to a kernel without matrix products.
 """
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
+import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import triton
 
+from bot.worker.resources import Unreadable, code_of
+
 MOST = 16
 """Threads. Two thirds of a compilation hold no lock of Python's, and its assembler is a process of its own."""
+Codes = dict[Any, str]
+"""By a configuration what it comes to, where that is known."""
 
 
-def compile_ahead(tuner: Any, configs: Sequence[Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+def compile_ahead(tuner: Any, configs: Sequence[Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Codes:
     """All of these configurations, for a launch with these arguments, into the cache that the launch looks into. What
     does not compile here does not where it is waited for either, and is heard there."""
     mode: Any = getattr(triton, "AsyncCompileMode", None)  # since Triton 3.4
     plain = [config for config in configs if getattr(config, "pre_hook", None) is None]  # a hook may change arguments
     if mode is None or len(plain) < 2:
-        return
+        return {}
     # In a context of its own, so that nobody compiles beside others afterwards, whatever happens in here.
-    contextvars.copy_context().run(_side_by_side, mode, tuner.fn, plain, args, {**kwargs, "warmup": True})
+    return contextvars.copy_context().run(_side_by_side, mode, tuner.fn, plain, args, {**kwargs, "warmup": True})
 
 
-def _side_by_side(mode: Any, kernel: Any, configs: Sequence[Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+def _side_by_side(mode: Any, kernel: Any, configs: Sequence[Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Codes:
+    made: list[tuple[Any, Any]] = []
     threads = ThreadPoolExecutor(min(MOST, len(os.sched_getaffinity(0))))
     with contextlib.suppress(Exception), threads, mode(threads, ignore_errors=True):
         for config in configs:
             with contextlib.suppress(Exception):
-                kernel.run(*args, **kwargs, **config.all_kwargs())
+                made.append((config, kernel.run(*args, **kwargs, **config.all_kwargs())))
+    return {config: code for config, one in made if (code := _code(config, one))}
+
+
+def _code(config: Any, made: Any) -> str:
+    """Stands for the machine code with all that a launch adds to it; empty where that cannot be read."""
+    try:
+        kernel = made.result(True) if hasattr(made, "result") else made
+        facts = kernel.metadata
+        parts = (code_of(kernel.asm["cubin"]), config.kwargs, facts.num_warps, facts.num_ctas, facts.shared)
+    except (AttributeError, KeyError, Unreadable):
+        return ""
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+@contextlib.contextmanager
+def timed_once(tuner: Any, codes: Codes) -> Iterator[None]:
+    """While active, what comes to the same code has the time that was read first."""
+    plain, known = tuner._bench, dict[str, Any]()
+
+    def bench(*args: Any, config: Any, **meta: Any) -> Any:
+        code = codes.get(config, "")
+        if code not in known:
+            times = plain(*args, config=config, **meta)
+            if not code:
+                return times
+            known[code] = times
+        return known[code]
+
+    tuner._bench = bench
+    try:
+        yield
+    finally:
+        del tuner._bench

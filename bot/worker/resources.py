@@ -86,7 +86,7 @@ def _sections(elf: bytes) -> Iterator[tuple[bytes, bytes]]:
         yield elf[names + name : end], elf[start : start + length]
 
 
-def _code(cubin: bytes) -> bytes:
+def code_of(cubin: bytes) -> bytes:
     """The machine code alone: the rest of the file changes when a kernel moves by two lines."""
     try:
         code = b"".join(content for name, content in _sections(cubin) if name.startswith(b".text."))
@@ -126,7 +126,7 @@ def _read_code(code: bytes) -> _Sass:
 def _nvidia(kernel: Any, log: str) -> Binary:
     ptx = kernel.asm["ptx"]
     registers, spills = _registers_and_spills(log or _ptxas_log(ptx))
-    code = _code(kernel.asm["cubin"])
+    code = code_of(kernel.asm["cubin"])
     sass = _read_code(code)
     copies = [8 * int(size, 0) for size in _CP_ASYNC.findall(ptx)]
     return Binary(

@@ -23,7 +23,7 @@ from triton.runtime.autotuner import Autotuner
 from triton.runtime.errors import OutOfResources, PTXASError
 from triton.runtime.jit import JITFunction
 
-from bot.worker.compiling_ahead import compile_ahead
+from bot.worker.compiling_ahead import compile_ahead, timed_once
 from bot.worker.contract.gpu import MAX_CHOICES, Choice, is_sound
 
 UNFIT = (OutOfResources, PTXASError, CompileTimeAssertionFailure)
@@ -179,10 +179,11 @@ def pinned(pins: Sequence[Choice]) -> Iterator[Tuned]:
         tuner.nargs = nargs = dict(zip(tuner.arg_names, args, strict=False))
         key = _key(tuner, kwargs)
         tuned.settle(tuner, key, kwargs)
-        if key not in tuner.cache:
-            compile_ahead(tuner, tuner.prune_configs(kwargs), args, kwargs)
+        known = key in tuner.cache
+        codes = {} if known else compile_ahead(tuner, tuner.prune_configs(kwargs), args, kwargs)
         try:
-            result = original(tuner, *args, **kwargs)
+            with timed_once(tuner, codes) if codes else contextlib.nullcontext():
+                result = original(tuner, *args, **kwargs)
         except UNFIT:
             if not tuned.gives_up(tuner, key, kwargs):
                 raise

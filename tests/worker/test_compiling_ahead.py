@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import triton
 
-from bot.worker.compiling_ahead import compile_ahead
+from bot.worker.compiling_ahead import compile_ahead, timed_once
 from tests.worker.scenes import played
 
 
@@ -19,8 +19,14 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def test_each_configuration_is_compiled_beside_and_found_by_the_launch_that_follows(seen: dict[str, Any]) -> None:
     """Also where one of them does not compile; and one whose hook may change the arguments waits for its turn."""
-    assert seen["ahead"] == [[96, True], [256, True], [512, True], [1024, True]]
+    assert seen["ahead"] == [[96, True], [256, True], [512, True], [512, True], [1024, True]]
     assert seen["again"] == []
+
+
+def test_what_comes_to_the_same_code_is_known_by_it(seen: dict[str, Any]) -> None:
+    small, middle, large, alike, unfit, hooked = seen["codes"]
+    assert middle == alike and len({small, middle, large}) == 3 and all((small, middle, large))
+    assert (unfit, hooked) == ("", "")
 
 
 class Kernel:
@@ -51,3 +57,30 @@ def test_one_alone_is_compiled_as_ever() -> None:
 def test_an_older_triton_compiles_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(triton, "AsyncCompileMode")
     assert asked(triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})) == []
+
+
+class Tuner:
+    """As Triton's: a time for each configuration, another one each time that it is read."""
+
+    def __init__(self) -> None:
+        self.timed: list[int] = []
+
+    def _bench(self, *args: Any, config: triton.Config, **meta: Any) -> list[float]:
+        self.timed.append(config.kwargs["BLOCK"])
+        return [float(len(self.timed))]
+
+
+def test_what_comes_to_the_same_code_is_timed_once_and_what_nobody_knows_each_time() -> None:
+    tuner, configs = Tuner(), [triton.Config({"BLOCK": size}) for size in (64, 128, 256, 512, 64)]
+    codes = {configs[0]: "a", configs[1]: "b", configs[2]: "a"}
+    with timed_once(tuner, codes):
+        found = [tuner._bench(config=config, n=7)[0] for config in configs]
+    assert (tuner.timed, found) == ([64, 128, 512], [1.0, 2.0, 1.0, 3.0, 1.0])
+    assert tuner._bench(config=configs[0]) == [4.0]
+
+
+def test_triton_times_as_ever_where_something_is_raised() -> None:
+    tuner = Tuner()
+    with pytest.raises(KeyError), timed_once(tuner, {}):
+        raise KeyError
+    assert "_bench" not in vars(tuner)

@@ -151,4 +151,4 @@ def test_a_text_that_is_no_ptx_is_unreadable(text: str) -> None:
 @pytest.mark.parametrize("content", [b"", b"\x7fELF", bytes(200)])
 def test_what_is_no_cubin_is_unreadable(content: bytes) -> None:
     with pytest.raises(resources.Unreadable):
-        resources._code(content)
+        resources.code_of(content)

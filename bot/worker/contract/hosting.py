@@ -48,7 +48,7 @@ class HostRequest:
     arm: str = ""
     """Which of the two a process is; empty in what the bench asks."""
     pins: tuple[Choice, ...] = ()
-    """What v0's autotuned kernels chose while it was recorded: neither arm tunes anew."""
+    """What autotuned kernels chose while they were recorded: neither arm tunes anew."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,7 +21,7 @@ class LookRequest:
     """Watched by CUPTI from inside; or run once between marks, for a profiler that watches from outside."""
     passes: int = 3
     pins: tuple[Choice, ...] = ()
-    """What v0's autotuned kernels chose, where it was recorded before."""
+    """What autotuned kernels chose while they were recorded."""
 
 
 @dataclasses.dataclass(frozen=True)

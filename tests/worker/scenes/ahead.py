@@ -21,7 +21,11 @@ UNFIT = triton.Config({"BLOCK": 96})
 HOOKED = triton.Config({"BLOCK": 2048}, pre_hook=lambda arguments: None)
 
 
-@triton.autotune(configs=[*(triton.Config({"BLOCK": size}) for size in SIZES), UNFIT, HOOKED], key=["n"])
+ALIKE = triton.Config({"BLOCK": 512}, num_stages=1)
+"""As the one with three stages, for a kernel without matrix products."""
+
+
+@triton.autotune(configs=[*(triton.Config({"BLOCK": size}) for size in SIZES), ALIKE, UNFIT, HOOKED], key=["n"])
 @triton.jit
 def tuned_kernel(y, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -43,11 +47,13 @@ def main() -> None:
 
     kernel.compile = heard
     y, words = MockTensor("fp32"), {"grid": (1,), "warmup": False}
-    compile_ahead(tuned_kernel, tuned_kernel.configs, (y, 4096), words)
+    codes = compile_ahead(tuned_kernel, tuned_kernel.configs, (y, 4096), words)
     ahead = list(compiled)
-    for config in tuned_kernel.configs[: len(SIZES)]:
+    for config in tuned_kernel.configs[: len(SIZES) + 1]:
         kernel.run(y, 4096, **{**words, "warmup": True}, **config.all_kwargs())
-    json.dump({"ahead": sorted(ahead), "again": compiled[len(ahead) :]}, sys.stdout)
+    known = [codes.get(config, "") for config in tuned_kernel.configs]
+    told = {"ahead": sorted(ahead), "again": compiled[len(ahead) :], "codes": known}
+    json.dump(told, sys.stdout)
     print()
 
 
