@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,11 @@ from bot.worker.gpu_checking import ContextLost, check_call, is_sticky, repeat, 
 from bot.worker.loading import origin_of
 from bot.worker.passes import Materials, Outcome
 from bot.worker.taping import CannotReplay, Taper, hooked
+
+SETTLE_S = 0.5
+"""So long is memory of the run before waited for. What an op keeps for good is not given back, and counts for nobody."""
+STILL, STILL_S = 10, 0.002
+"""So often in a row the same was lent, so many seconds apart."""
 
 # -- recordings -----------------------------------------------------------------------------------------------
 
@@ -52,13 +58,34 @@ def _three_times(op: Any, call: Call, fills: dict[str, str], folder: Path) -> tu
     return first, taper
 
 
+def _settled(at_most: int) -> int:
+    """Bytes that are lent, once the run before has given back its own: autograd's thread lets go of them a moment after
+    the pass is over, and on a busy machine that moment is long enough to be counted."""
+    until = time.monotonic() + SETTLE_S
+    while (lent := int(torch.cuda.memory_allocated())) > at_most and time.monotonic() < until:
+        time.sleep(STILL_S)
+    return lent
+
+
+def _at_rest() -> int:
+    """Bytes that are lent when nothing was given back for a while."""
+    lent, still, until = int(torch.cuda.memory_allocated()), 0, time.monotonic() + SETTLE_S
+    while still < STILL and time.monotonic() < until:
+        time.sleep(STILL_S)
+        now = int(torch.cuda.memory_allocated())
+        lent, still = now, still + 1 if now == lent else 0
+    return lent
+
+
 def _peak(op: Any, call: Call, fills: dict[str, str]) -> int:
     """As torch counts it, inputs included; the second of two runs, when everything is compiled."""
     contents = gpu_inputs.drawn(call, fills)
+    before = _at_rest()
     run_pass(op, call, gpu_inputs.laid(call, contents))
     stuff = gpu_inputs.laid(call, contents)
     torch.cuda.synchronize()
-    others = torch.cuda.memory_allocated() - sum(t.untyped_storage().nbytes() for t in stuff.tensors.values())
+    mine = sum(t.untyped_storage().nbytes() for t in stuff.tensors.values())
+    others = _settled(before + mine) - mine
     found = 0
 
     def begin() -> None:
