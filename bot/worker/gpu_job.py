@@ -19,7 +19,7 @@ from bot.worker.passes import Materials, Outcome
 from bot.worker.taping import CannotReplay, Taper, hooked
 
 SETTLE_S = 0.5
-"""So long is memory of the run before waited for. What an op keeps for good is not given back, and counts for nobody."""
+"""So long is memory of the run before waited for. What an op keeps for good is not given back, and is nobody's."""
 STILL, STILL_S = 10, 0.002
 """So often in a row the same was lent, so many seconds apart."""
 

@@ -2,8 +2,8 @@
 
 A mixture of two distributions in logarithms takes both, as they cannot underflow together, and then the exponentials of
 `a` and of `b` themselves: four, where the lesser and that of the larger are enough. `exp(a)` is the product of the
-shifted one with `exp(max(a, b))`. A GPU has an exponential for one element in eight that it can add, so a kernel that
-streams two rows waits for them.
+shifted one with `exp(max(a, b))`. A GPU makes one exponential while it adds eight times. That is no gain by itself:
+jsd's forward, which still wrote the loss of each element, was 0.976x to 1.005x with it on an H200.
 
 The lesser is `exp((a - m) + (b - m))`: one of the two is zero, so nothing is rounded, and what is not a number stays
 so. A product has one rounding more than an exponential of its own, which is off by more for all but small arguments.
@@ -143,7 +143,8 @@ def rewrite(text: str, only: str = "") -> Rewrite | None:
         title="Take one exponential for two",
         why="Of two differences to the larger of two numbers one is zero and its exponential 1, and the exponential of "
         "a number is that of its difference times that of the larger.",
-        seen="Not measured yet.",
+        seen="Nothing for jsd's forward as it is: 0.976x to 1.005x in two races on an H200. Not measured where its "
+        "loss is added up in the kernel.",
         only=only,
     )
 
