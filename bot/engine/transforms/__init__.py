@@ -95,6 +95,7 @@ TRANSFORMS: dict[str, Transform] = {
 }
 
 PER_KERNEL: dict[str, PerKernel] = {
+    "drop_detours": drop_detours,
     "tile_rows": tile_rows,
     "walk_rows": walk_rows,
     "pipeline_steps": pipeline_steps,

@@ -161,8 +161,9 @@ def _why(returned: Sequence[str]) -> str:
     )
 
 
-def rewrite(text: str) -> Rewrite | None:
-    """Every kernel of the file that is handed copies in float32, or whose results are cast."""
+def rewrite(text: str, only: str = "") -> Rewrite | None:
+    """Every kernel of the file that is handed copies in float32, or whose results are cast. `only`: this kernel and no
+    other."""
     if "torch.float32" not in text and ".float()" not in text:
         return None
     try:
@@ -171,7 +172,7 @@ def rewrite(text: str) -> Rewrite | None:
         return None
     every, done = _Edits(), []
     for kernel in kernels.kernels(module):
-        edits = _edits(module, kernel)
+        edits = _edits(module, kernel) if only in ("", kernel.name.value) else _Edits()
         if edits:
             every.more(edits)
             done.append(str(kernel.name.value))
