@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Campaigns one after another on each GPU of a machine, stopped by the clock and kept so that they can go on elsewhere:
+#
+#   lanes.sh LIGER OUT SECONDS "jsd:470:4" "group_norm:290:5 tvd:180"
+#
+# LIGER is a checkout of the stock tree, made by the same commit wherever a campaign is to go on. One argument a GPU: of
+# each kernel the seconds that it may take, and how many variants (8 if nothing is said). A journal that lies in
+# OUT/<kernel> goes on. `kernelwright` and the target's Python are those on the PATH.
+set -u
+
+stock=$(realpath "$1")
+mkdir -p "$2"
+out=$(realpath "$2")
+ends=$(($(date +%s) + $3))
+shift 3
+
+lane() {
+  local gpu=$1 kernel seconds variants left tree
+  shift
+  tree=$(mktemp -d)/liger
+  git clone -q "$stock" "$tree"
+  for item in "$@"; do
+    IFS=: read -r kernel seconds variants <<<"$item"
+    left=$((ends - $(date +%s)))
+    [ "$left" -gt 30 ] || break
+    [ "$seconds" -lt "$left" ] || seconds=$left
+    mkdir -p "$out/$kernel" "$tree/optimization/$kernel"
+    [ ! -f "$out/$kernel/journal.jsonl" ] || cp "$out/$kernel/journal.jsonl" "$tree/optimization/$kernel/"
+    (cd "$tree" && CUDA_VISIBLE_DEVICES=$gpu timeout -s INT -k 20 "$seconds" kernelwright optimize "$kernel" \
+      --repo . --mode autonomous --evidence measured --yes --max-variants "${variants:-8}" </dev/null) \
+      >"$out/$kernel/log.txt" 2>&1
+    echo "$kernel on GPU $gpu: exit $?"
+    for file in journal.jsonl report.md; do
+      [ ! -f "$tree/optimization/$kernel/$file" ] || cp "$tree/optimization/$kernel/$file" "$out/$kernel/"
+    done
+  done
+}
+
+gpu=0
+for items in "$@"; do
+  # shellcheck disable=SC2086  # words of one argument are the kernels of one GPU
+  lane "$gpu" $items &
+  gpu=$((gpu + 1))
+done
+wait
