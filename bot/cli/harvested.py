@@ -17,12 +17,11 @@ from bot.bench.harvest import Harvest, Point, harvest
 from bot.campaign.lineage import sources_of
 from bot.cli.cases import Row, origins, rows
 from bot.cli.options import in_repository
-from bot.cli.rebuild import read, same_base, wanted
+from bot.cli.rebuild import profiled, same_base, wanted
 from bot.errors import OperatorError, UserError
-from bot.model.campaign import Campaign, Profile
+from bot.model.campaign import Profile
 from bot.model.harvested import HarvestedRun, Swept
 from bot.model.measurement import Case, Measurement, Suite
-from bot.model.reasons import ReasonCode
 from bot.model.variant import SourceFile, sources_digest
 from bot.render.harvested import lines
 from bot.targets.suites import cases_of, suite_of
@@ -71,16 +70,15 @@ def _swept_of(profile: Profile, root: Path, python: str) -> tuple[Harvest, tuple
 
 
 def _timed(
-    campaign: Campaign, suite: Suite, root: Path, python: str, gpu: Gpu, files: tuple[SourceFile, ...]
+    profile: Profile, suite: Suite, root: Path, python: str, gpu: Gpu, files: tuple[SourceFile, ...]
 ) -> tuple[Measurement, Measurement]:
     """v0, and the winner beside it, in fresh processes whatever a first look says."""
-    assert campaign.profile is not None
     effort = Effort(processes=PROCESSES, losers=True)
     with reserved(gpu), tempfile.TemporaryDirectory(prefix="kernelwright-harvested-") as scratch:
         place = Path(scratch)
-        bench = open_measured_bench(root, campaign.profile.site, suite, gpu.arch, python, place, gpu=gpu, effort=effort)
+        bench = open_measured_bench(root, profile.site, suite, gpu.arch, python, place, gpu=gpu, effort=effort)
         try:
-            baseline = bench.measure(sources_of(campaign, 0), passports=False)
+            baseline = bench.measure(profile.sources, passports=False)
             if baseline.fault is not None:
                 raise OperatorError(
                     f"v0 cannot be timed on these sizes: {baseline.fault.kind}: {baseline.fault.detail[:300]}",
@@ -104,22 +102,16 @@ def harvested(file: Path, repo: Path, variant: int | None, target: Path | None, 
     in three fresh processes, each slot verified, as in a campaign. What comes of it decides nothing.
     """
     root = repo.resolve()
-    campaign = read(file, root)
-    if campaign.profile is None:
-        raise UserError(
-            f"{file} is of a campaign that measured nothing",
-            hint="name the journal of one that has a winner: kernelwright show FILE tells how far it came",
-            reason=ReasonCode.NO_SUCH_VARIANT,
-        )
+    campaign, profile = profiled(file, root)
     number = wanted(campaign, variant)
     same_base(campaign, root)
-    gpu, files, profile = the_gpu(), sources_of(campaign, number), campaign.profile
+    gpu, files = the_gpu(), sources_of(campaign, number)
     script, sweep = _swept_of(profile, root, python)
     suite = suite_for(profile.site.kernel, sweep)
     if not suite.cases:
         click.echo("\n".join(f"{one.told}: {one.left_out}" for one in sweep))
         return 0
-    baseline, measurement = _timed(campaign, suite, root, python, gpu, files)
+    baseline, measurement = _timed(profile, suite, root, python, gpu, files)
     run = HarvestedRun(
         campaign=campaign.id,
         kernel=profile.site.kernel,

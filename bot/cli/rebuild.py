@@ -16,7 +16,7 @@ from bot.cli.show import id_of
 from bot.errors import CorruptRecord, OperatorError, UserError
 from bot.ledger import journal, slim
 from bot.ledger.layout import JOURNAL
-from bot.model.campaign import Campaign
+from bot.model.campaign import Campaign, Profile
 from bot.model.facts import Fact, MachineChanged, Profiled, RoundOpened, VariantMeasured
 from bot.model.ids import VariantNumber
 from bot.model.reasons import ReasonCode
@@ -49,6 +49,18 @@ def read(path: Path, root: Path) -> Campaign:
     for line in lines:
         _check(line.fact, tuple(one.fact for one in lines[: line.seq]))
     return fold(Campaign(id=id_of(lines)), (line.fact for line in lines))
+
+
+def profiled(path: Path, root: Path) -> tuple[Campaign, Profile]:
+    """As `read`; refused where nothing was measured."""
+    campaign = read(path, root)
+    if campaign.profile is None:
+        raise UserError(
+            f"{path} is of a campaign that measured nothing",
+            hint="name the journal of one that has a profile: kernelwright show FILE tells how far it came",
+            reason=ReasonCode.NO_SUCH_VARIANT,
+        )
+    return campaign, campaign.profile
 
 
 def _slim(path: Path, campaign: Campaign, folder: Path) -> None:
@@ -159,17 +171,11 @@ def rebuild(file: Path, repo: Path, variant: int | None, output: Path | None, pu
     They are written under the folder by their paths in the repository. Needs no GPU and searches for nothing. A
     journal that was published without the repository's text will do: the text comes from the stock tree.
     """
-    campaign = read(file, repo)
-    if campaign.profile is None:
-        raise UserError(
-            f"{file} is of a campaign that measured nothing",
-            hint="name the journal of one that has a profile: kernelwright show FILE tells how far it came",
-            reason=ReasonCode.NO_SUCH_VARIANT,
-        )
+    campaign, profile = profiled(file, repo)
     number = wanted(campaign, variant)
     files = sources_of(campaign, number)
     same_base(campaign, repo)
-    folder = output or Path(f"rebuilt-{campaign.profile.site.kernel}-v{number}")
+    folder = output or Path(f"rebuilt-{profile.site.kernel}-v{number}")
     _write(folder, files)
     if publish:
         _slim(file, campaign, folder)
