@@ -20,20 +20,20 @@ LATE = (*ATOMICS, *SUMS, *SCALES, "scale_sum", *ARITHMETIC, "cache_hints")
 AHEAD = ("tanh_by_exp2", "sum_behind_loop", "pipeline_rows", "pipeline_steps", "block_rows", "rows_at_once")
 STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     Bottleneck.MEMORY: (
-        *("launch_parameters", "reduce_loss", "drop_clone", "drop_detours", "drop_zero_fill"),
+        *("launch_parameters", "reduce_loss", "drop_clone", "drop_sort", "drop_detours", "drop_zero_fill"),
         *("tile_rows", "walk_rows", *AHEAD),
         *("divide_by_constants", *LATE, "more_programs"),
     ),
     Bottleneck.RESOURCE: (
         *("launch_parameters", "walk_rows", "tile_rows", *AHEAD, "divide_by_constants"),
-        *("more_programs", "reduce_loss", "drop_clone", "drop_detours", "drop_zero_fill", *LATE),
+        *("more_programs", "reduce_loss", "drop_clone", "drop_sort", "drop_detours", "drop_zero_fill", *LATE),
     ),
     Bottleneck.LATENCY: (
         *("launch_parameters", *AHEAD, "more_programs", "tile_rows", "walk_rows"),
-        *("divide_by_constants", "reduce_loss", "drop_clone", "drop_detours", "drop_zero_fill", *LATE),
+        *("divide_by_constants", "reduce_loss", "drop_clone", "drop_sort", "drop_detours", "drop_zero_fill", *LATE),
     ),
     Bottleneck.HOST: (
-        *("launch_parameters", "reduce_loss", "drop_clone", "drop_detours", "drop_zero_fill"),
+        *("launch_parameters", "reduce_loss", "drop_clone", "drop_sort", "drop_detours", "drop_zero_fill"),
         *SCALES,
         *(*ATOMICS, *SUMS, *AHEAD, "more_programs", "tile_rows", "walk_rows"),
         *("divide_by_constants", "scale_sum", *ARITHMETIC, "cache_hints"),
@@ -41,7 +41,7 @@ STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     **dict.fromkeys(
         (Bottleneck.COMPUTE, Bottleneck.BALANCED, Bottleneck.LAUNCH),
         (
-            *("launch_parameters", *AHEAD, "more_programs", "drop_zero_fill", "drop_detours", "tile_rows"),
+            *("launch_parameters", *AHEAD, "more_programs", "drop_sort", "drop_zero_fill", "drop_detours", "tile_rows"),
             *("walk_rows", "divide_by_constants", "reduce_loss", "drop_clone", *LATE),
         ),
     ),
@@ -86,6 +86,9 @@ AIMS: dict[str, Aim] = {
         ("M3", "G1"), ("excess", "fixed", BESIDE), "a fill writes every byte once more, in a launch of its own"
     ),
     "drop_detours": Aim(("M3", "G1"), ("excess", BESIDE), "a cast before or behind a kernel is a pass over every byte"),
+    "drop_sort": Aim(
+        ("G1", "M3"), ("excess", "fixed", BESIDE), "a sort orders every element, where a few sums find the threshold"
+    ),
     "reduce_loss": Aim(
         ("M3", "G1"), ("excess", BESIDE), "a loss of each element is written, to be added up and forgotten"
     ),

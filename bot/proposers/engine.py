@@ -33,6 +33,7 @@ FORECASTS: dict[str, Change] = {
     "cache_hints": as_it_was,
     "drop_zero_fill": as_it_was,
     "drop_detours": as_it_was,
+    "drop_sort": as_it_was,
     "divide_by_constants": as_it_was,
     "scale_sum": as_it_was,
     "sum_behind_loop": as_it_was,
@@ -64,7 +65,7 @@ FOR_SOME = ("walk_rows", "reduce_loss")
 ON_A_GPU = (
     *combined.TOGETHER,
     *("divide_once", "share_exponentials", "base_two", "tanh_by_exp2", "pipeline_steps", "rows_at_once"),
-    *("scale_in_kernel", "read_the_number", "scale_sum", "sum_behind_loop", "sum_together", "sum_at_once"),
+    *("drop_sort", "scale_in_kernel", "read_the_number", "scale_sum", "sum_behind_loop", "sum_together", "sum_at_once"),
 )
 """Rewrites that take away instructions, meetings of warps, programs or launches of torch, or hide what is waited for.
 What anybody waits for the model cannot tell, and launches of torch it does not know."""

@@ -19,6 +19,7 @@ from bot.engine.transforms import (
     divide_once,
     drop_clone,
     drop_detours,
+    drop_sort,
     drop_zero_fill,
     more_programs,
     partial_sums,
@@ -70,6 +71,7 @@ class AcrossFiles(Protocol):
 TRANSFORMS: dict[str, Transform] = {
     "drop_zero_fill": drop_zero_fill,
     "drop_detours": drop_detours,
+    "drop_sort": drop_sort,
     "divide_by_constants": divide_by_constants,
     "tile_rows": tile_rows,
     "walk_rows": walk_rows,
