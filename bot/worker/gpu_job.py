@@ -59,8 +59,8 @@ def _three_times(op: Any, call: Call, fills: dict[str, str], folder: Path) -> tu
 
 
 def _settled(at_most: int) -> int:
-    """Bytes that are lent, once the run before has given back its own: autograd's thread lets go of them a moment after
-    the pass is over, and on a busy machine that moment is long enough to be counted."""
+    """Bytes that are lent, once the run before has given back its own: autograd's thread may let go of them after the
+    pass is over. Most likely that is how a busy H200 read a tensor too little of jsd's v0."""
     until = time.monotonic() + SETTLE_S
     while (lent := int(torch.cuda.memory_allocated())) > at_most and time.monotonic() < until:
         time.sleep(STILL_S)
