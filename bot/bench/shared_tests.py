@@ -64,7 +64,8 @@ def _summary(busy: Sequence[CommandRun]) -> str:
     found = Counter[str]()
     for run in busy:
         found.update({word: int(count) for count, word in COUNTED.findall(run.summary)})
-    return ", ".join([f"{count} {word}" for word, count in found.items()]) + f" in {len(busy)} processes: {said}"
+    counts = ", ".join(f"{count} {word}" for word, count in found.items())
+    return f"{counts} in {len(busy)} processes: {said}".strip()
 
 
 def _as_one(runs: Sequence[CommandRun]) -> CommandRun | None:

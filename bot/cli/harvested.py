@@ -22,6 +22,7 @@ from bot.errors import OperatorError, UserError
 from bot.model.campaign import Profile
 from bot.model.harvested import HarvestedRun, Swept
 from bot.model.measurement import Case, Measurement, Suite
+from bot.model.reasons import ReasonCode
 from bot.model.variant import SourceFile, sources_digest
 from bot.render.harvested import lines
 from bot.targets.suites import cases_of, suite_of
@@ -105,6 +106,12 @@ def harvested(file: Path, repo: Path, variant: int | None, target: Path | None, 
     campaign, profile = profiled(file, root)
     number = wanted(campaign, variant)
     same_base(campaign, root)
+    if target is not None and not target.absolute().parent.is_dir():
+        raise UserError(
+            f"{target.parent} is no folder, so the blocks could not be kept",
+            hint="name a file in a folder that is there: --json FILE",
+            reason=ReasonCode.BAD_VALUE,
+        )
     gpu, files = the_gpu(), sources_of(campaign, number)
     script, sweep = _swept_of(profile, root, python)
     suite = suite_for(profile.site.kernel, sweep)

@@ -165,3 +165,11 @@ def test_a_variant_that_is_wrong_there_is_told_and_not_timed(place: Path, monkey
     done = typed(place)
     assert done.return_value == 1
     assert "not timed, as a check failed: " in done.output and "off by 7" in done.output
+
+
+def test_a_place_where_nothing_can_be_written_is_told_before_the_gpu_is_asked(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "open_measured_bench", None)
+    error = typed(place, "--json", str(place / "nowhere" / "blocks.json")).exception
+    assert isinstance(error, UserError) and "nowhere" in str(error) and "--json" in str(error.hint)

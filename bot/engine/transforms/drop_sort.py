@@ -16,6 +16,7 @@ A row with an infinity or something that is no number has no threshold, before o
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -85,12 +86,14 @@ def _copied(node: ast.expr) -> ast.expr:
 
 
 def _defined(body: Sequence[ast.stmt]) -> dict[str, tuple[int, ast.expr]]:
-    """Names that one plain line of the body gives a value, and no other."""
-    found: dict[str, list[tuple[int, ast.expr]]] = {}
+    """Names that one plain line of the body gives a value, and nothing else changes."""
+    names = (node for line in body for node in ast.walk(line) if isinstance(node, ast.Name))
+    bound = Counter(node.id for node in names if isinstance(node.ctx, ast.Store))
+    found = {}
     for at, line in enumerate(body):
         if isinstance(line, ast.Assign) and len(line.targets) == 1 and isinstance(line.targets[0], ast.Name):
-            found.setdefault(line.targets[0].id, []).append((at, line.value))
-    return {name: those[0] for name, those in found.items() if len(those) == 1}
+            found[line.targets[0].id] = (at, line.value)
+    return {name: value for name, value in found.items() if bound[name] == 1}
 
 
 def _load(value: ast.expr, defined: Mapping[str, tuple[int, ast.expr]]) -> tuple[str, str, str] | None:
@@ -151,6 +154,15 @@ def _reads(line: ast.stmt) -> set[str]:
     return {n.id for n in ast.walk(line) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
 
 
+def _check_rest(body: Sequence[ast.stmt], gone: set[int], lost: set[str], row_line: int, tau: str) -> None:
+    """What stays needs nothing that goes, and the threshold, which is there behind the row from now on, no sooner."""
+    rest = [(at, _reads(line)) for at, line in enumerate(body) if at not in gone]
+    if any(lost & reads for _, reads in rest):
+        raise NotUnderstood("something else is made of the sorted row")
+    if row_line < min(gone) or any(tau in reads for at, reads in rest if at <= row_line):
+        raise NotUnderstood("the threshold is needed before the row is loaded")
+
+
 def _search(text: str, name: str, sorted_pointer: str) -> _Search:
     function = next(f for f in ast.parse(text).body if isinstance(f, ast.FunctionDef) and f.name == name)
     body, defined = function.body, _defined(function.body)
@@ -167,10 +179,7 @@ def _search(text: str, name: str, sorted_pointer: str) -> _Search:
     place = places[ordered]
     assert place is not None
     lost = {n for n, (at, _) in defined.items() if at in gone} - {tau}
-    if any(lost & _reads(line) for at, line in enumerate(body) if at not in gone):
-        raise NotUnderstood("something else is made of the sorted row")
-    if defined[row][0] < min(gone) or any(n in led for n in _reads(body[defined[row][0]])):
-        raise NotUnderstood("the row is loaded somewhere else")
+    _check_rest(body, gone, {*lost, *place}, defined[row][0], tau)
     names = {"tau": tau, "kept": kept, "count": _count_of(body, kept), "row": row, "mask": mask, "before": BEFORE}
     return _Search(tuple(sorted(gone)), defined[row][0], place[0], place[1], names)
 
