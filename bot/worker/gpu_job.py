@@ -19,9 +19,11 @@ from bot.worker.passes import Materials, Outcome
 from bot.worker.taping import CannotReplay, Taper, hooked
 
 SETTLE_S = 0.5
-"""So long is memory of the run before waited for. What an op keeps for good is not given back, and is nobody's."""
+"""So long is rest waited for, at most."""
 STILL, STILL_S = 10, 0.002
 """So often in a row the same was lent, so many seconds apart."""
+READINGS = 4
+"""So often a peak is read before one is taken that began and ended with other memory lent."""
 
 # -- recordings -----------------------------------------------------------------------------------------------
 
@@ -58,17 +60,9 @@ def _three_times(op: Any, call: Call, fills: dict[str, str], folder: Path) -> tu
     return first, taper
 
 
-def _settled(at_most: int) -> int:
-    """Bytes that are lent, once the run before has given back its own: autograd's thread may let go of them after the
-    pass is over. Most likely that is how a busy H200 read a tensor too little of jsd's v0."""
-    until = time.monotonic() + SETTLE_S
-    while (lent := int(torch.cuda.memory_allocated())) > at_most and time.monotonic() < until:
-        time.sleep(STILL_S)
-    return lent
-
-
 def _at_rest() -> int:
-    """Bytes that are lent when nothing was given back for a while."""
+    """Bytes that are lent when nothing was given back for a while: autograd's thread may let go of its own after the
+    pass is over."""
     lent, still, until = int(torch.cuda.memory_allocated()), 0, time.monotonic() + SETTLE_S
     while still < STILL and time.monotonic() < until:
         time.sleep(STILL_S)
@@ -77,25 +71,32 @@ def _at_rest() -> int:
     return lent
 
 
-def _peak(op: Any, call: Call, fills: dict[str, str]) -> int:
-    """As torch counts it, inputs included; the second of two runs, when everything is compiled."""
-    contents = gpu_inputs.drawn(call, fills)
-    before = _at_rest()
-    run_pass(op, call, gpu_inputs.laid(call, contents))
+def _one_peak(op: Any, call: Call, contents: dict[str, torch.Tensor]) -> int:
     stuff = gpu_inputs.laid(call, contents)
-    torch.cuda.synchronize()
-    mine = sum(t.untyped_storage().nbytes() for t in stuff.tensors.values())
-    others = _settled(before + mine) - mine
-    found = 0
 
     def begin() -> None:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
 
+    begin()
     run_pass(op, call, stuff, begin)
     torch.cuda.synchronize()
-    found = torch.cuda.max_memory_allocated()
-    return max(0, int(found - others))
+    return int(torch.cuda.max_memory_allocated())
+
+
+def _peak(op: Any, call: Call, fills: dict[str, str]) -> int:
+    """As torch counts it, inputs included, when everything is compiled. A reading counts when as much is lent after it
+    as before: a busy H200 once read a tensor too little of jsd's v0, most likely for memory of the run before, and that
+    refused every variant."""
+    contents = gpu_inputs.drawn(call, fills)
+    _one_peak(op, call, contents)
+    before = _at_rest()
+    for _ in range(READINGS):
+        found, after = _one_peak(op, call, contents) - before, _at_rest()
+        if after == before:
+            break
+        before = after
+    return max(0, found)
 
 
 def _traced(op: Any, call: Call, fills: dict[str, str], scratch: Path) -> tuple[Traced, ...]:

@@ -97,23 +97,34 @@ class Lent:
         return self.figures.pop(0) if len(self.figures) > 1 else self.figures[0]
 
 
+class Passes:
+    """What is lent at rest before and after each pass, and the peak that torch reads in it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, lent: tuple[int, ...], peaks: tuple[int, ...]) -> None:
+        self.lent, self.peaks = list(lent), list(peaks)
+        monkeypatch.setattr(gpu_job, "_at_rest", lambda: self.lent.pop(0))
+        monkeypatch.setattr(gpu_job, "_one_peak", lambda *_: self.peaks.pop(0))
+        monkeypatch.setattr(gpu_job.gpu_inputs, "drawn", lambda *_: {})
+
+
 @pytest.mark.parametrize(
-    ("figures", "found"),
-    [((90,), 90), ((100,), 100), ((162, 162, 100), 100), ((162, 131, 90), 90)],
-    ids=["less than before", "as before", "given back late", "in two steps"],
+    ("lent", "peaks", "found"),
+    [
+        ((100, 100), (300, 288), 188),
+        ((162, 100, 100), (300, 288, 288), 188),
+        ((100, 131, 131), (300, 288, 319), 188),
+        ((0, 10, 20, 30, 40), (50, 50, 60, 70, 80), 50),
+        ((500, 500), (300, 288), 0),
+    ],
+    ids=["nothing else", "memory of before went", "something stayed", "the op keeps ten a pass", "never below nothing"],
 )
-def test_memory_of_the_run_before_is_waited_for(
-    figures: tuple[int, ...], found: int, monkeypatch: pytest.MonkeyPatch
+def test_a_peak_counts_when_as_much_is_lent_after_it_as_before(
+    lent: tuple[int, ...], peaks: tuple[int, ...], found: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """jsd's v0 on an H200 was a tensor of 62 MiB short of every variant, which all were refused for it."""
-    monkeypatch.setattr(gpu_job.torch.cuda, "memory_allocated", Lent(*figures))
-    assert gpu_job._settled(100) == found
-
-
-def test_what_an_op_keeps_for_good_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_job, "SETTLE_S", 0.05)
-    monkeypatch.setattr(gpu_job.torch.cuda, "memory_allocated", Lent(162))
-    assert gpu_job._settled(100) == 162
+    passes = Passes(monkeypatch, lent, peaks)
+    assert gpu_job._peak(None, CASES[0], {}) == found
+    assert not passes.lent and not passes.peaks
 
 
 @pytest.mark.parametrize("figures", [(100,), (162, 162, 162, 100), (*[162] * gpu_job.STILL, 100)])
