@@ -141,6 +141,14 @@ class Desk:
         known = sum(self._is_of(fact, order) for fact in self._journal.facts())
         self.record(*Segment(segment).facts()[known:])
 
+    def _hand_over(self, segment: Path, order: OrderId) -> None:
+        """The other way round: a journal that was carried to another machine comes without the segment, and a job that
+        found none would do everything again."""
+        job = Segment(segment)
+        mine = [line for line in self._journal.lines() if self._is_of(line.fact, order)]
+        for line in mine[len(job.facts()) :]:
+            job.append(line.fact, line.at)
+
     def _work(self, order: Order) -> None:
         out, scratch = self._folder / SEGMENTS / order.id, self._folder / SCRATCH
         scratch.mkdir(exist_ok=True)
@@ -166,7 +174,9 @@ class Desk:
             told=hear,
         )
         segment = out / SEGMENT
+        out.mkdir(parents=True, exist_ok=True)
         self._catch_up(segment, order.id)
+        self._hand_over(segment, order.id)
         before = [fact for fact in self._journal.facts() if not self._is_of(fact, order.id)]
         with self._screen.working(self.campaign), _stoppable():
             work(order, fold(Campaign(id=self.campaign.id), before), shop, out)

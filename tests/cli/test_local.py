@@ -25,7 +25,7 @@ from bot.cli.show import show
 from bot.errors import BotError, UserError
 from bot.ledger.journal import JournalFile, Segment
 from bot.model.campaign import Campaign, Outcome, Stage
-from bot.model.facts import CampaignRequested, Fact, RoundOpened, VariantJudged
+from bot.model.facts import CampaignRequested, Fact, OrderTaken, RoundOpened, VariantJudged
 from bot.model.measurement import Runner
 from bot.model.reasons import ReasonCode
 from bot.zones.intake import SEGMENT
@@ -266,6 +266,26 @@ def test_what_a_killed_command_had_heard_is_not_measured_again(here: Checkout) -
     assert [fact.number for fact in here.facts() if isinstance(fact, VariantJudged)] == [1, 2]
     assert here.campaign().ignored == ()
     assert here.left() == set()
+
+
+@pytest.mark.parametrize("last", ["round_opened", "variant_measured", "variant_judged"])
+def test_a_journal_that_is_carried_elsewhere_by_itself_goes_on_where_it_was(here: Checkout, last: str) -> None:
+    """Without the folder of work under way. On an H200 the whole search was done again, and its journal lost the line
+    that says so."""
+    words = two(here)
+    here.run(*words)
+    assert here.run("--yes", *words).return_value == 0
+    journal = here.folder / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    at = next(i for i, line in enumerate(lines) if f'"{last}"' in line)
+    journal.write_text("".join(lines[: at + 1]))
+    assert here.left() == set()
+    again = here.run("--yes", *words)
+    assert again.return_value == 0, again.output
+    assert [fact.number for fact in here.facts() if isinstance(fact, VariantJudged)] == [1, 2]
+    assert here.campaign().ignored == ()
+    orders = [fact.order for fact in here.facts() if isinstance(fact, OrderTaken)]
+    assert len(orders) == len(set(orders))
 
 
 def test_a_kernel_that_is_almost_one_is_offered(here: Checkout) -> None:

@@ -109,8 +109,13 @@ def test_the_readme_says_what_lies_beside_it() -> None:
     assert TABLE.written(readme, TABLE.page(FOLDER)) == readme, "run docs/results/h200/campaigns/table.py"
 
 
+SEARCHED_TWICE = {"rms_norm-f": 14}
+"""Lines of a second search on another machine, whose own beginning was lost by a mistake that is mended: the README
+beside it says so. The same sources were measured in both."""
+
+
 def test_every_line_of_a_journal_fits(one: Any) -> None:
-    assert one.campaign.ignored == ()
+    assert len(one.campaign.ignored) == SEARCHED_TWICE.get(one.folder, 0)
 
 
 def spoken_of(campaign: Campaign, number: int) -> dict[str, Any]:
