@@ -15,11 +15,8 @@ from bot.campaign.machine import fold
 from bot.model.campaign import Campaign
 from tests.cli.test_show import folded, written
 from tests.render import builders as a
-from tests.render.scripts import RESULTS, script
+from tests.render.scripts import script
 from tests.render.test_campaigns_table import FIRST, SECOND, TABLE, facts, journal, renamed, text_of, until, write
-
-FOLDER = RESULTS / "training"
-
 
 TRAIN, WINNERS = (script("training", name) for name in ("train", "winners"))
 
