@@ -144,6 +144,7 @@ class Desk:
     def _hand_over(self, segment: Path, order: OrderId) -> None:
         """The other way round: a journal that was carried to another machine comes without the segment, and a job that
         found none would do everything again."""
+        segment.parent.mkdir(parents=True, exist_ok=True)
         job = Segment(segment)
         mine = [line for line in self._journal.lines() if self._is_of(line.fact, order)]
         for line in mine[len(job.facts()) :]:
@@ -174,7 +175,6 @@ class Desk:
             told=hear,
         )
         segment = out / SEGMENT
-        out.mkdir(parents=True, exist_ok=True)
         self._catch_up(segment, order.id)
         self._hand_over(segment, order.id)
         before = [fact for fact in self._journal.facts() if not self._is_of(fact, order.id)]
