@@ -109,6 +109,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "aten::_local_scalar_dense": lambda into, x: _told(x),
     "aten::mm": lambda into, x, y: torch.mm(x, y, out=into),
     "aten::mm.out": lambda into, x, y, out: torch.mm(x, y, out=out),
+    "aten::mm.dtype": lambda into, x, y, wide: torch.ops.aten.mm.dtype_out(x, y, wide, out=into),
     "aten::addmm": lambda into, x, y, z, beta=1, alpha=1: torch.addmm(x, y, z, beta=beta, alpha=alpha, out=into),
     "aten::addmm_": lambda into, x, y, z, beta=1, alpha=1: x.addmm_(y, z, beta=beta, alpha=alpha),
     "aten::addmm.out": _addmm_out,

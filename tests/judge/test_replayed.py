@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +124,38 @@ def test_a_recording_does_what_was_recorded(name: str) -> None:
     assert alike(first, by_hand(work, 2))
     assert alike(second, by_hand(work, 3))
     assert not alike(first, second)
+
+
+@pytest.fixture
+def wide_products() -> Iterator[None]:
+    """torch has this product for GPUs alone."""
+
+    def wide(x: torch.Tensor, y: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        return x.to(dtype) @ y.to(dtype)
+
+    def wide_into(x: torch.Tensor, y: torch.Tensor, dtype: torch.dtype, *, out: torch.Tensor) -> torch.Tensor:
+        return out.copy_(wide(x, y, dtype))
+
+    here = torch.library.Library("aten", "IMPL")
+    here.impl("mm.dtype", wide, "CPU")
+    here.impl("mm.dtype_out", wide_into, "CPU")
+    yield
+    here._destroy()
+
+
+@pytest.mark.usefixtures("wide_products")
+def test_a_product_in_a_wider_type_comes_back_in_it() -> None:
+    """As fused_linear_jsd makes its logits: bfloat16 in, float32 out, and never rounded in between."""
+
+    def work(t: Tensors) -> torch.Tensor:
+        return torch.mm(t["x"].bfloat16(), t["w"].bfloat16(), out_dtype=torch.float32)
+
+    tape = taped(work)
+    assert [step.op for step in tape.steps if isinstance(step, Operation)][-1] == "aten::mm.dtype"
+    ((found,),) = played(tape)
+    assert found.dtype == torch.float32
+    assert torch.equal(found, work(contents(2)))
+    assert not torch.equal(found, found.bfloat16().float())
 
 
 def test_what_was_made_before_is_there_when_it_counts() -> None:

@@ -64,6 +64,7 @@ LIBRARY = {
     "aten::_local_scalar_dense",
     "aten::mm",
     "aten::mm.out",
+    "aten::mm.dtype",
     "aten::addmm",
     "aten::addmm_",
     "aten::addmm.out",
