@@ -64,7 +64,7 @@ def _over(process: subprocess.Popen[bytes], limits: Limits, tail: Tail, started:
     if tail.total > limits.output_bytes:
         return "output"
     family = household(process.pid)
-    # Many processes share memory that is counted with each of them, so their number is looked at first.
+    # Forks that share memory are counted with each of them, so their number is looked at first.
     if len(family.pids) > limits.processes:
         return "processes"
     return "memory" if family.resident_bytes > limits.memory_bytes else ""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.bench import census
 from bot.bench.launcher import Ended, Limits, run_process, signal_of
 from tests.patience import PATIENCE_S, wait_for
 
@@ -92,6 +93,42 @@ def test_taking_too_much_memory_ends_it(tmp_path: Path) -> None:
         memory_bytes=200 * 2**20,
     )
     assert (ended.code, ended.stopped) == (None, "memory")
+
+
+HEIRS = """
+import mmap, os, time
+with open({file!r}, "wb") as file:
+    file.write(b"x" * 60_000_000)
+for _ in range(8):
+    if os.fork() == 0:
+        {own}
+        time.sleep(1.5)
+        os._exit(0)
+time.sleep(2)
+"""
+LIBRARY = (
+    "file = open({file!r}, 'rb'); mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ); sum(mapped[::4096])"
+)
+
+
+@pytest.mark.parametrize(
+    ("own", "stopped"),
+    [
+        (LIBRARY, ""),
+        ("mine = bytearray(b'x' * 60_000_000)", "memory"),
+        ("mine = mmap.mmap(-1, 60_000_000); mine.write(b'x' * 60_000_000)", "memory"),
+    ],
+    ids=["a library that all map", "memory of each", "memory that each might share"],
+)
+def test_a_library_that_many_have_mapped_counts_once(tmp_path: Path, own: str, stopped: str) -> None:
+    """Compilers are forks of a process that has torch imported: nine of 700 MB each came to more than 6 GiB."""
+    file = str(tmp_path / "library")
+    code = HEIRS.format(own=own.format(file=file), file=file)
+    assert run(code, tmp_path, memory_bytes=300 * 2**20).stopped == stopped
+
+
+def test_all_that_is_shown_counts_where_nobody_tells_what_is_shared() -> None:
+    assert census._held(0, 1234) == (1234, 0)
 
 
 def test_a_fork_bomb_ends_it_with_everything_it_started(tmp_path: Path) -> None:
