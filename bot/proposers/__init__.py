@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from bot.model.variant import Proposal
-from bot.proposers import engine, human
+from bot.proposers import engine, human, raced
 from bot.proposers.base import Proposer
 from bot.proposers.brief import Brief
 
@@ -30,4 +30,9 @@ def untried(brief: Brief) -> str:
     idea = next_proposal(dataclasses.replace(brief, budget=1))
     if idea is not None:
         return f"the next idea would have been: {idea.hypothesis.title}"
-    return "its launch numbers were not raced" if brief.has_race_ahead else "every idea that applies was tried"
+    return "its launch numbers were not raced" if brief.has_race_ahead else exhausted(brief)
+
+
+def exhausted(brief: Brief) -> str:
+    """Why nothing is left to try."""
+    return "; ".join(filter(None, ("every idea that applies was tried", raced.left_out(brief))))

@@ -27,6 +27,25 @@ def has_spoken(brief: Brief) -> bool:
     return any(re.match(rf"{NUMBERS_TECHNIQUE}:v\d", one.variant.hypothesis.technique) for one in brief.rounds)
 
 
+def _technique(brief: Brief) -> str:
+    return f"{NUMBERS_TECHNIQUE}:v{brief.incumbent}" if brief.incumbent else NUMBERS_TECHNIQUE
+
+
+def left_out(brief: Brief) -> str:
+    """What a race found and no round was worth, so that nobody looks for it in vain; empty where there is no such."""
+    if brief.race is None or brief.rounds_with(_technique(brief)):
+        return ""
+    tables = race_field.tables(brief.race, brief.facts, brief.suite)
+    choices, whole = rules.chosen(brief, tables), promised(brief, tables)
+    if not choices or whole >= promise.WORTH_A_ROUND:
+        return ""
+    won = ", ".join(f"{choice.rule.kernel} {choice.gain:.2f}x over its cases" for choice in choices)
+    return (
+        f"launch numbers that won a race ({won}) would make the whole {whole:.3f}x as fast, "
+        f"and a round needs {promise.WORTH_A_ROUND:.3f}x"
+    )
+
+
 def ideas(brief: Brief, by: str) -> Iterator[Proposal | None]:
     if brief.race is None:
         return
@@ -36,7 +55,7 @@ def ideas(brief: Brief, by: str) -> Iterator[Proposal | None]:
         f"Measured in the race, over {at}",
         settings_table.raced,
     )
-    technique = f"{NUMBERS_TECHNIQUE}:{at}" if brief.incumbent else NUMBERS_TECHNIQUE
+    technique = _technique(brief)
     tables = race_field.tables(brief.race, brief.facts, brief.suite)
     # A round takes longer than a race: what cannot be accepted is not tried. What was refused as a whole was worth one.
     if not brief.rounds_with(technique) and promised(brief, tables) < promise.WORTH_A_ROUND:

@@ -53,7 +53,7 @@ from bot.model.reasons import ReasonCode
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, Variant
 from bot.model.verdict import Verdict
-from bot.proposers import next_proposal, untried
+from bot.proposers import exhausted, next_proposal, untried
 from bot.proposers.brief import Tried, brief_of
 from bot.targets.contract import CONFIG, TRUSTED, RepoConfig, read_config
 from bot.targets.liger import open_target
@@ -202,7 +202,7 @@ class Shift:
             return self.race(RaceNumbers(order=effect.order, incumbent=self.campaign.incumbent))
         if proposal is None:
             why = StopReason.IDEAS_EXHAUSTED
-            return self._ended(effect.order, why, "every idea that applies was tried")
+            return self._ended(effect.order, why, exhausted(brief_of(self.campaign)))
         variant = Variant(
             number=effect.number,
             parent=self.campaign.incumbent,
