@@ -93,6 +93,7 @@ class Weighted(torch.autograd.Function):
 PLACES = {
     "a result": "    # In the type that it ends up in: the kernel rounds as it stores.",
     "a copy": "        # As it is: the kernel makes float32 of what it loads.",
+    "a row": "    # Rows are counted in 64 bits: those of a tensor that is not copied may lie far apart.",
 }
 FORWARD = "        # In flat.dtype now, and no longer in float32."
 GRADIENT = "        go = grad.view(-1, flat.shape[1])"
@@ -120,7 +121,9 @@ def test_types_casts_and_the_count_of_rows_change_and_nothing_else() -> None:
         "        return dx.to(flat.dtype).view(ctx.shape), dw.to(w.dtype)",
     ]
     assert new == [
+        PLACES["a row"],
         "    pid = tl.program_id(0).to(tl.int64)",
+        PLACES["a row"],
         "    pid = tl.program_id(0).to(tl.int64)",
         f"    {PLACES['a result']}",
         "        out = torch.empty((n_rows, n_cols), device=x.device, dtype=x.dtype)",
