@@ -27,8 +27,8 @@ from bot.targets.sizes import SIZES
 from tests.analysis import blocks
 from tests.render.scripts import RESULTS, script
 
-FOLDER = RESULTS / "campaigns"
-JOURNALS = sorted(FOLDER.rglob("journal.jsonl"))
+FOLDER, OF_H100 = RESULTS / "campaigns", RESULTS.parent / "h100/campaigns"
+JOURNALS = [path for folder in (FOLDER, OF_H100) for path in sorted(folder.rglob("journal.jsonl"))]
 FIRST, SECOND = "rms_norm", "rms_norm-b"
 HEAD = (
     *("kernel", "ended", "of", "variants", "pace", "step", "forward", "backward", "full"),
@@ -96,17 +96,37 @@ def renamed(lines: Facts, kernel: str) -> str:
     return journal(lines)
 
 
-@pytest.fixture(scope="module", params=JOURNALS, ids=[path.parent.name for path in JOURNALS])
+def named(path: Path) -> str:
+    return f"{path.parents[2].name}-{path.parent.name}"
+
+
+@pytest.fixture(scope="module", params=JOURNALS, ids=map(named, JOURNALS))
 def one(request: pytest.FixtureRequest) -> Any:
-    return TABLE.read(request.param, FOLDER)
+    return TABLE.read(request.param, request.param.parents[1])
 
 
 # The journals that are there
 
 
-def test_the_readme_says_what_lies_beside_it() -> None:
-    readme = (FOLDER / "README.md").read_text(encoding="utf-8")
-    assert TABLE.written(readme, TABLE.page(FOLDER)) == readme, "run docs/results/h200/campaigns/table.py"
+@pytest.mark.parametrize("folder", [FOLDER, OF_H100], ids=["h200", "h100"])
+def test_the_readme_says_what_lies_beside_it(folder: Path) -> None:
+    readme = (folder / "README.md").read_text(encoding="utf-8")
+    assert TABLE.written(readme, TABLE.page(folder)) == readme, "run docs/results/h200/campaigns/table.py"
+
+
+@pytest.mark.parametrize(("folder", "gpu"), [(FOLDER, "NVIDIA H200"), (OF_H100, "NVIDIA H100 80GB HBM3")])
+def test_no_table_mixes_gpus(folder: Path, gpu: str) -> None:
+    """A mean over two kinds would be of neither."""
+    runners = [view.runner(one.campaign) for one in TABLE.read_all(folder)]
+    assert {runner.gpu_name for runner in runners if runner is not None} == {gpu}
+
+
+def test_another_folder_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, FIRST, text_of(FIRST))
+    (tmp_path / "README.md").write_text(f"mine\n\n{TABLE.BEGIN}{TABLE.END}", encoding="utf-8")
+    monkeypatch.setattr("sys.argv", ["table.py", str(tmp_path)])
+    TABLE.main()
+    assert TABLE.page(tmp_path) in (tmp_path / "README.md").read_text(encoding="utf-8")
 
 
 SEARCHED_TWICE = {"rms_norm-f": 14}
@@ -178,7 +198,7 @@ def cells(page: str) -> list[list[str]]:
 
 def test_there_is_a_row_for_every_campaign_and_every_case() -> None:
     by_campaign, by_case = TABLE.page(FOLDER).split("## By case")
-    assert len(cells(by_campaign)) == 2 + len(JOURNALS)
+    assert len(cells(by_campaign)) == 2 + len(list(FOLDER.rglob("journal.jsonl")))
     found = TABLE.read_all(FOLDER)
     scored = sum(len(one.campaign.profile.suite.cases) for one in found if one.campaign.profile)
     assert len(cells(by_case)) == 2 + scored

@@ -1,8 +1,9 @@
-"""Writes the tables of the README beside it, from each journal.jsonl below it.
+"""Writes the tables of the README beside it, from each journal.jsonl below it; or those of another such folder.
 
 Run it from the root of the repository, after a campaign was added:
 
     python docs/results/h200/campaigns/table.py
+    python docs/results/h200/campaigns/table.py docs/results/h100/campaigns
 
 A journal is folded as the bot folds it, and every figure is made again from the blocks that were read.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -383,7 +385,7 @@ def over_kernels(found: Sequence[Read]) -> str:
         f"can be scored: **{numbers.ratio(_mean(speeds.values()))}**.{there if known else ''}"
         f"{f'**{numbers.ratio(_mean(known.values()))}**. ' if known else ' '}"
         f"{winners} with a winner that passed the library's own tests and style check{but}, {len(speeds) - winners} "
-        "with nothing to give as 1.00x. Of several campaigns of a kernel the last that came to its end counts.\n"
+        "without one as 1.00x. Of several campaigns of a kernel the last that came to its end counts.\n"
     )
 
 
@@ -417,8 +419,9 @@ def written(old: str, made: str) -> str:
 
 
 def main() -> None:
-    readme = HERE / "README.md"
-    readme.write_text(written(readme.read_text(encoding="utf-8"), page(HERE)), encoding="utf-8")
+    folder = Path(sys.argv[1]).resolve() if sys.argv[1:] else HERE
+    readme = folder / "README.md"
+    readme.write_text(written(readme.read_text(encoding="utf-8"), page(folder)), encoding="utf-8")
 
 
 if __name__ == "__main__":
