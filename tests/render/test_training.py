@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from bot.campaign.machine import fold
 from bot.model.campaign import Campaign
@@ -18,7 +19,7 @@ from tests.render import builders as a
 from tests.render.scripts import script
 from tests.render.test_campaigns_table import FIRST, SECOND, TABLE, facts, journal, renamed, text_of, until, write
 
-TRAIN, WINNERS = (script("training", name) for name in ("train", "winners"))
+TRAIN, WINNERS, PROCESS = (script("training", name) for name in ("train", "winners", "process"))
 
 
 # Which campaign of a kernel counts
@@ -176,14 +177,15 @@ LOSSES = (10.4, 9.1, 8.0)
 
 def run(arm: str, losses: tuple[float, ...] = LOSSES, ms: float | None = 20.0, **more: Any) -> dict[str, Any]:
     steps = [{"losses": {"loss": loss, "jsd": 0.5}, "gradient": 2.0, "ms": ms} for loss in losses]
-    files = {"sample_kernels/ops/rms_norm.py": f"{arm} hash", "sample_kernels/other.py": "one hash"}
+    text = "winners hash" if arm == "winners" else "stock hash"
+    files = {"sample_kernels/ops/rms_norm.py": text, "sample_kernels/other.py": "one hash"}
     same = {"start": 7, "data": "d", "parameters": 1000, "gpu": "A GPU", "torch": "2", "triton": "3", "python": "3.12"}
     launched = {"sample_kernels/ops/rms_norm.py": ["_forward", "_backward"]}
     return {"arm": arm, **same, "steps": steps, "files": files, "launched": launched, **more}
 
 
-def four(winners: tuple[float, ...] = LOSSES, **more: Any) -> list[dict[str, Any]]:
-    return [run(arm, LOSSES if arm == "stock" else winners, **more) for arm in TRAIN.ORDER]
+def five(winners: tuple[float, ...] = LOSSES, **more: Any) -> list[dict[str, Any]]:
+    return [run(arm, winners if arm == "winners" else LOSSES, **more) for arm in TRAIN.ORDER]
 
 
 TOLD = {
@@ -206,7 +208,7 @@ def cells(page: str, first: str) -> list[list[str]]:
 
 
 def test_curves_that_are_the_same_say_so_step_by_step() -> None:
-    text, status = said(four((10.41, 9.1, 8.0)))
+    text, status = said(five((10.41, 9.1, 8.0)))
     head, *lines = cells(text, "Step |")
     assert head == ["Step", "Stock loss", "Winners' loss", "Difference", "Tolerance"]
     assert lines[0] == ["1", "10.400000", "10.410000", "1.00e-02", "1.05e-01"]
@@ -218,19 +220,19 @@ def test_curves_that_are_the_same_say_so_step_by_step() -> None:
 @pytest.mark.parametrize(("loss", "status"), [(8.08, 0), (7.92, 0), (8.0818, 0), (8.0819, 1), (7.9199, 0), (7.9198, 1)])
 def test_a_loss_may_be_as_far_off_as_the_library_allows_and_no_further(loss: float, status: int) -> None:
     """1e-3 + 1e-2 of the winners' loss: 8.0818 is allowed 0.081818, 7.9199 is allowed 0.080199."""
-    text, found = said(four((10.4, 9.1, loss)))
+    text, found = said(five((10.4, 9.1, loss)))
     assert found == status
     assert ("DIFFERENT: loss at step 3 is 8.000000 and" in text.splitlines()[-1]) == bool(status)
 
 
 def test_float32_is_held_to_its_own_tolerance() -> None:
-    assert said(four((10.4, 9.1, 8.00007)), "float32")[1] == 0
-    assert said(four((10.4, 9.1, 8.0001)), "float32")[1] == 1
-    assert said(four((10.4, 9.1, 8.0001)), "bfloat16")[1] == 0
+    assert said(five((10.4, 9.1, 8.00007)), "float32")[1] == 0
+    assert said(five((10.4, 9.1, 8.0001)), "float32")[1] == 1
+    assert said(five((10.4, 9.1, 8.0001)), "bfloat16")[1] == 0
 
 
 def test_each_part_of_the_sum_is_held_to_it() -> None:
-    runs = four()
+    runs = five()
     runs[1]["steps"][1]["losses"]["jsd"] = 0.51
     text, status = said(runs)
     assert status == 1
@@ -239,7 +241,7 @@ def test_each_part_of_the_sum_is_held_to_it() -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 2, 3])
 def test_every_process_is_held_to_it_and_not_the_first_two_alone(number: int) -> None:
-    runs = four()
+    runs = five()
     runs[number]["steps"][2]["losses"]["loss"] = 9.0
     assert said(runs)[1] == 1
 
@@ -247,7 +249,7 @@ def test_every_process_is_held_to_it_and_not_the_first_two_alone(number: int) ->
 @pytest.mark.parametrize("broken", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("arms", [("winners",), ("stock", "winners")])
 def test_what_is_no_number_is_not_the_same(broken: float, arms: tuple[str, ...]) -> None:
-    runs = four()
+    runs = five()
     for one in (one for one in runs if one["arm"] in arms):
         one["steps"][1]["losses"]["loss"] = broken
     text, status = said(runs)
@@ -255,7 +257,7 @@ def test_what_is_no_number_is_not_the_same(broken: float, arms: tuple[str, ...])
 
 
 def test_how_far_a_tree_is_from_itself_stands_beside_it() -> None:
-    runs = four()
+    runs = five()
     runs[3]["steps"][0]["losses"]["loss"] = 10.43
     runs[2]["steps"][1]["losses"]["jsd"] = 0.502
     _, *lines = cells(said(runs)[0], "Loss |")
@@ -264,14 +266,45 @@ def test_how_far_a_tree_is_from_itself_stands_beside_it() -> None:
         "jsd, any stock against any winners'",
         "loss, stock against itself",
         "jsd, winners against itself",
+        "loss, stock against stock begun a rounding error away",
     ]
     assert lines[0][1:5] == ["1", "10.430000", "10.400000", "3.00e-02"]
     assert lines[2][1:5] == ["1", "10.400000", "10.430000", "3.00e-02"]
     assert lines[3][1:5] == ["2", "0.500000", "0.502000", "2.00e-03"]
 
 
+def test_how_far_a_rounding_error_leads_stands_beside_what_differs_and_excuses_nothing() -> None:
+    runs = five((10.4, 9.1, 8.5))
+    text, status = said(runs)
+    assert status == 1
+    assert "Stock begun a rounding error away stays within it everywhere. 1 of 1" in text.splitlines()[-1]
+    runs[4]["steps"][1]["losses"]["jsd"] = 0.52
+    runs[4]["steps"][2]["losses"]["loss"] = 8.3
+    text, status = said(runs)
+    assert status == 1
+    assert text.splitlines()[-1].count("leaves it as well, in 2 of 6 losses: loss at step 3 by 3.00e-01") == 1
+    assert cells(text, "Loss |")[-1][1:5] == ["3", "8.000000", "8.300000", "3.00e-01"]
+
+
+def test_a_rounding_error_is_not_held_against_the_winners() -> None:
+    runs = five()
+    runs[4]["steps"][2]["losses"]["loss"] = 12.0
+    assert said(runs)[1] == 0
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float32])
+def test_a_nudge_is_the_last_place_of_one_number(kind: torch.dtype) -> None:
+    before = [torch.tensor([[1.5, 2.0], [3.0, 4.0]]), torch.tensor([-0.25, 7.0]), torch.tensor([0.0])]
+    after = [torch.nn.Parameter(one.to(kind)) for one in before]
+    PROCESS.nudge(after)
+    step = torch.finfo(kind).eps
+    assert after[0].tolist() == [[1.5 + step, 2.0], [3.0, 4.0]]
+    assert after[1].tolist() == [-0.25 * (1 + step), 7.0]
+    assert 0 < after[2].item() < 1e-38
+
+
 def test_gradients_are_told_without_a_verdict() -> None:
-    runs = four()
+    runs = five()
     runs[2]["steps"][0]["gradient"] = 3.0
     text, status = said(runs)
     assert "at most 5.00e-01 of the stock's apart" in text and status == 0
@@ -279,7 +312,7 @@ def test_gradients_are_told_without_a_verdict() -> None:
 
 @pytest.mark.parametrize("broken", [0.0, math.nan, math.inf])
 def test_gradients_that_are_no_numbers_are_not_passed_over(broken: float) -> None:
-    runs = four()
+    runs = five()
     runs[0]["steps"][1]["gradient"] = broken
     assert "at most inf of the stock's apart" in said(runs)[0]
 
@@ -288,7 +321,8 @@ def test_gradients_that_are_no_numbers_are_not_passed_over(broken: float) -> Non
 
 
 def test_step_times_are_of_both_processes_with_their_spread() -> None:
-    runs = [run("stock", ms=20.0), run("winners", ms=16.0), run("winners", ms=18.0), run("stock", ms=22.0)]
+    arms = zip(TRAIN.ORDER, (20.0, 16.0, 18.0, 22.0, 99.0), strict=True)
+    runs = [run(arm, ms=ms) for arm, ms in arms]
     runs[0]["steps"][2]["ms"] = 31.0
     text, _ = said(runs)
     assert cells(text, "Step time, ms")[1:] == [
@@ -299,7 +333,7 @@ def test_step_times_are_of_both_processes_with_their_spread() -> None:
 
 
 def test_the_interpreter_times_nothing_and_says_so() -> None:
-    text, status = said(four(ms=None, gpu=None))
+    text, status = said(five(ms=None, gpu=None))
     assert "Step time: none. Triton's interpreter on a CPU ran this" in text and status == 0
     assert "on Triton's interpreter on a CPU; torch 2" in text and " ms" not in text
 
@@ -308,7 +342,7 @@ def test_the_interpreter_times_nothing_and_says_so() -> None:
 
 
 def test_every_file_a_kernel_was_launched_from_is_named_with_both_hashes() -> None:
-    runs = four()
+    runs = five()
     for one in runs:
         one["launched"]["sample_kernels/other.py"] = ["_third"]
     assert cells(said(runs)[0], "File below src")[1:] == [
@@ -321,7 +355,7 @@ def test_a_winner_that_is_not_in_the_model_is_named() -> None:
     mhc = {"kernel": "mhc_pre", "folder": "two", "variant": 1, "tested": False}
     file = {"path": "src/sample_kernels/ops/mhc.py", "stock": "x", "winner": "y", "kernels": ["mhc_pre"]}
     told = {"winners": [*TOLD["winners"], mhc], "files": [*TOLD["files"], file]}
-    text, status = said(four(), told=told)
+    text, status = said(five(), told=told)
     assert cells(text, "Winner |")[1:] == [
         ["rms_norm", "v3 of one", "passed", "_forward, _backward"],
         ["mhc_pre", "v1 of two", "**not run yet**", "**none**"],
@@ -344,9 +378,9 @@ def acted(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, 
     """Both trees, and processes that leave what they are told to."""
     made(place)
     (file,) = TRAIN.manifest(place / "made")["files"]
-    runs = four()
+    runs = five()
     for one in runs:
-        one["files"] = {"sample_kernels/ops/rms_norm.py": file["stock" if one["arm"] == "stock" else "winner"]}
+        one["files"] = {"sample_kernels/ops/rms_norm.py": file["winner" if one["arm"] == "winners" else "stock"]}
 
     def ran(asked: Any, scratch: Path, number: int, arm: str) -> dict[str, Any]:
         assert runs[number - 1]["arm"] == arm
@@ -362,7 +396,7 @@ def test_a_run_keeps_every_step_and_prints_its_verdict_last(acted: Any, capsys: 
     assert trained(place) == 0
     printed = capsys.readouterr().out
     kept = json.loads((place / "out/training.json").read_text(encoding="utf-8"))
-    assert kept["runs"] == runs and kept["order"] == ["stock", "winners", "winners", "stock"]
+    assert kept["runs"] == runs and kept["order"] == ["stock", "winners", "winners", "stock", "nudged"]
     assert kept["asked"]["type"] == "bfloat16" and kept["tolerance"]["relative"] == 1e-2
     assert (place / "out/training.md").read_text(encoding="utf-8") == printed
     assert printed.splitlines()[-1].endswith("1 of 1 winners ran in it.")
@@ -400,6 +434,27 @@ def test_a_process_that_dies_is_no_verdict(place: Path, capfd: pytest.CaptureFix
     with pytest.raises(TRAIN.Refused, match="process 1, stock, ended with 1 and without an answer"):
         TRAIN.ran(asked, place, 1, "stock")
     assert "nowhere/src is no folder" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arm", "tree", "is_nudged"), [("stock", "one", False), ("winners", "other", False), ("nudged", "one", True)]
+)
+def test_the_control_is_the_stock_tree_begun_elsewhere(
+    arm: str, tree: str, is_nudged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = TRAIN.asked_for(["--stock", str(tmp_path / "one"), "--winners", str(tmp_path / "other")])
+    told: list[Any] = []
+
+    def answered(words: list[str], env: dict[str, str], check: bool) -> SimpleNamespace:
+        told.append((words, env["TRITON_CACHE_DIR"]))
+        Path(words[3]).write_text("{}", encoding="utf-8")
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(TRAIN.subprocess, "run", answered)
+    assert TRAIN.ran(asked, tmp_path, 1, arm) == {"arm": arm}
+    ((words, cache),) = told
+    assert Path(words[2]) == tmp_path / tree and ("--nudge" in words) == is_nudged
+    assert cache == str(tmp_path / ("triton-winners" if tree == "other" else "triton-stock"))
 
 
 def test_a_process_is_not_told_to_choose_other_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

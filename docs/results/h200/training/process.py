@@ -1,4 +1,4 @@
-"""One training run with the ops of one tree, in a process of its own: train.py starts it four times.
+"""One training run with the ops of one tree, in a process of its own: train.py starts it five times.
 
 It imports liger_kernel from TREE/src and from nowhere else, and writes down which file every module of it was, which
 kernels were launched from which file, and of every step its losses and its time. With TRITON_INTERPRET=1 it runs on a
@@ -15,7 +15,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ def asked() -> argparse.Namespace:
     asking.add_argument("--warm", type=int, required=True)
     asking.add_argument("--rate", type=float, required=True)
     asking.add_argument("--seed", type=int, required=True)
+    asking.add_argument("--nudge", action="store_true", help="begin a rounding error away")
     return asking.parse_args()
 
 
@@ -92,6 +93,19 @@ def watching(source: Path, launched: dict[str, set[str]]) -> Iterator[None]:
             owner.run = original
 
 
+BITS = {2: "int16", 4: "int32"}
+"""What the numbers of a parameter are as bits, by their size in bytes."""
+
+
+def nudge(parameters: Iterable[Any]) -> None:
+    """The first number of each becomes its neighbour, the one further from zero."""
+    import torch
+
+    with torch.no_grad():
+        for one in parameters:
+            one.detach().view(-1).view(getattr(torch, BITS[one.element_size()]))[0] += 1
+
+
 class Training:
     def __init__(self, asked: argparse.Namespace, home: str, timed: bool) -> None:
         self.asked, self.home, self.timed = asked, home, timed
@@ -114,9 +128,11 @@ class Training:
         with torch.device(self.home):
             torch.manual_seed(self.asked.seed)
             learner, teacher = (of(size).to(getattr(torch, self.asked.type)) for of in (model.Decoder, model.Teacher))
-        bits = {2: torch.int16, 4: torch.int32}
         drawn = [one.detach() for one in (*learner.parameters(), *teacher.parameters())]
-        start = sum(int(one.view(bits[one.element_size()]).sum(dtype=torch.int64)) for one in drawn)
+        bits = [one.view(getattr(torch, BITS[one.element_size()])) for one in drawn]
+        start = sum(int(one.sum(dtype=torch.int64)) for one in bits)
+        if self.asked.nudge:
+            nudge(learner.parameters())
         optimizer = torch.optim.AdamW(learner.parameters(), lr=self.asked.rate)
         steps = [self._step(learner, teacher, optimizer, words.to(self.home)) for words in data[:count]]
         parameters = sum(one.numel() for one in learner.parameters())

@@ -3,7 +3,8 @@
     python docs/results/h200/training/train.py --stock liger-kernel-0.8.5 --winners liger-winners --size small
 
 `winners.py` makes the second tree. Each tree runs twice, in fresh processes, in the order stock, winners, winners,
-stock, from the same seed on the same data. It writes training.json, and training.md, which it prints with the verdict
+stock, from the same seed on the same data, and then stock once more, begun a rounding error away: how far that leads is
+what any other rounding may lead to. It writes training.json, and training.md, which it prints with the verdict
 last: exit status 0 if every loss of every step agrees within the library's own tolerance, 1 if one does not, 2 if
 nothing can be said. On a CPU, with TRITON_INTERPRET=1 and --size tiny, nothing is timed.
 """
@@ -26,7 +27,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-ORDER = ("stock", "winners", "winners", "stock")
+NUDGED = "nudged"
+ORDER = ("stock", "winners", "winners", "stock", NUDGED)
 MANIFEST = "winners.json"
 ANSWER, PAGE = "training.json", "training.md"
 RATES = {"tiny": 1e-3, "small": 3e-4, "real": 1e-4}
@@ -104,11 +106,13 @@ def environment(scratch: Path, arm: str) -> dict[str, str]:
 
 def ran(asked: argparse.Namespace, scratch: Path, number: int, arm: str) -> dict[str, Any]:
     """One process of one tree."""
-    tree, answer = getattr(asked, arm), scratch / f"{number}-{arm}.json"
+    which = "winners" if arm == "winners" else "stock"
+    tree, answer = getattr(asked, which), scratch / f"{number}-{arm}.json"
     words = [sys.executable, str(HERE / "process.py"), str(tree), str(answer)]
     for name in ("size", "type", "steps", "warm", "rate", "seed"):
         words += [f"--{name}", str(getattr(asked, name))]
-    done = subprocess.run(words, env=environment(scratch, arm), check=False)
+    words += ["--nudge"] if arm == NUDGED else []
+    done = subprocess.run(words, env=environment(scratch, which), check=False)
     if done.returncode != 0 or not answer.exists():
         raise Refused(f"process {number}, {arm}, ended with {done.returncode} and without an answer")
     found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
@@ -127,7 +131,7 @@ def same_start(runs: Sequence[Mapping[str, Any]], steps: int) -> None:
 def came_from(runs: Sequence[Mapping[str, Any]], told: Mapping[str, Any]) -> None:
     """Each process imported its own tree's text of every file that a winner changes and that it imported at all."""
     for run, one in product(runs, told["files"]):
-        expected = one["stock" if run["arm"] == "stock" else "winner"]
+        expected = one["winner" if run["arm"] == "winners" else "stock"]
         found = run["files"].get(one["path"].removeprefix("src/"))
         if found not in (None, expected):
             raise Refused(f"a process of {run['arm']} imported {one['path']} as {found}, not as {expected}")
@@ -181,6 +185,12 @@ def within(runs: Sequence[Mapping[str, Any]], arm: str, tolerance: Tolerance) ->
     return max(rows(first, second, tolerance), key=lambda row: row.share)
 
 
+def from_a_rounding(runs: Sequence[Mapping[str, Any]], tolerance: Tolerance) -> list[Row]:
+    """Stock against stock begun a rounding error away."""
+    pairs = product(of_arm(runs, "stock"), of_arm(runs, NUDGED))
+    return [row for stock, nudged in pairs for row in rows(stock, nudged, tolerance)]
+
+
 def gradients_apart(runs: Sequence[Mapping[str, Any]]) -> float:
     """The furthest that the gradients' norms are apart, of the stock's: the library has no tolerance for it."""
     pairs = product(of_arm(runs, "stock"), of_arm(runs, "winners"))
@@ -225,10 +235,12 @@ def parts(runs: Sequence[Mapping[str, Any]], tolerance: Tolerance) -> str:
     names = [f"{row.name}, any stock against any winners'" for row in furthest]
     alike = [within(runs, arm, tolerance) for arm in ("stock", "winners")]
     names += [f"{row.name}, {arm} against itself" for arm, row in zip(("stock", "winners"), alike, strict=True)]
+    rounded = max(from_a_rounding(runs, tolerance), key=lambda row: row.share)
+    names.append(f"{rounded.name}, stock against stock begun a rounding error away")
     head = ("Loss", "At step", "One", "The other", "Difference", "Tolerance")
     lines = [
         (name, str(row.step), f"{row.stock:.6f}", f"{row.winners:.6f}", f"{row.difference:.2e}", f"{row.tolerance:.2e}")
-        for name, row in zip(names, [*furthest, *alike], strict=True)
+        for name, row in zip(names, [*furthest, *alike, rounded], strict=True)
     ]
     return grid(head, lines)
 
@@ -259,7 +271,21 @@ def times(runs: Sequence[Mapping[str, Any]]) -> str:
     return f"{grid(head, lines)}\n{said}\n"
 
 
-def verdict(found: Sequence[Row], used: Mapping[str, list[str]], tolerance: Tolerance) -> tuple[str, int]:
+def control(rounded: Sequence[Row]) -> str:
+    """What a rounding error alone does, for whoever reads that the curves differ. It excuses nothing."""
+    bad = [row for row in rounded if not row.agrees]
+    if not bad:
+        return "Stock begun a rounding error away stays within it everywhere"
+    row = max(bad, key=lambda row: row.share)
+    return (
+        f"Stock begun a rounding error away leaves it as well, in {len({(r.step, r.name) for r in bad})} of "
+        f"{len({(r.step, r.name) for r in rounded})} losses: {row.name} at step {row.step} by {row.difference:.2e}"
+    )
+
+
+def verdict(
+    found: Sequence[Row], rounded: Sequence[Row], used: Mapping[str, list[str]], tolerance: Tolerance
+) -> tuple[str, int]:
     """The last line, and the exit status."""
     idle = [kernel for kernel, names in used.items() if not names]
     there = f"{len(used) - len(idle)} of {len(used)} winners ran in it"
@@ -269,7 +295,7 @@ def verdict(found: Sequence[Row], used: Mapping[str, list[str]], tolerance: Tole
         row = max(bad, key=lambda row: row.share)
         return (
             f"DIFFERENT: {row.name} at step {row.step} is {row.stock:.6f} and {row.winners:.6f}, {row.difference:.2e} "
-            f"apart where {row.tolerance:.2e} is allowed by {tolerance.source}. {there}.",
+            f"apart where {row.tolerance:.2e} is allowed by {tolerance.source}. {control(rounded)}. {there}.",
             1,
         )
     steps = max(row.step for row in found)
@@ -278,7 +304,7 @@ def verdict(found: Sequence[Row], used: Mapping[str, list[str]], tolerance: Tole
 
 def page(runs: Sequence[Mapping[str, Any]], told: Mapping[str, Any], tolerance: Tolerance) -> tuple[str, int]:
     used, found = launched(runs, told), across(runs, tolerance)
-    said, status = verdict(found, used, tolerance)
+    said, status = verdict(found, from_a_rounding(runs, tolerance), used, tolerance)
     winners = [
         (one["kernel"], f"v{one['variant']} of {one['folder']}", "passed" if one["tested"] else "**not run yet**",
          ", ".join(used[one["kernel"]]) or "**none**")
