@@ -10,7 +10,7 @@ from pathlib import Path
 
 PROC = Path("/proc")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-PRIVATE, SHARED = ("RssAnon:", "RssShmem:"), "RssFile:"
+OWN, OF_FILES = ("RssAnon:", "RssShmem:"), "RssFile:"
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ def _held(pid: int, shown: int) -> tuple[int, int]:
     found = {}
     with contextlib.suppress(OSError, ValueError, IndexError):
         for line in (PROC / str(pid) / "status").read_text(encoding="ascii", errors="replace").splitlines():
-            if line.startswith((*PRIVATE, SHARED)):
+            if line.startswith((*OWN, OF_FILES)):
                 found[line.split()[0]] = int(line.split()[1]) * 1024
-    return (sum(found[kind] for kind in PRIVATE), found[SHARED]) if len(found) == 3 else (shown, 0)
+    return (sum(found[kind] for kind in OWN), found[OF_FILES]) if len(found) == 3 else (shown, 0)
 
 
 def household(root: int) -> Household:

@@ -197,12 +197,13 @@ class Shift:
     def open_round(self, effect: OpenRound) -> Fact:
         if (race := self._before()) is not None:
             return NumbersRaced(order=effect.order, race=race)
-        proposal = next_proposal(brief_of(self.campaign, tried=self._tried()))
+        brief = brief_of(self.campaign, tried=self._tried())
+        proposal = next_proposal(brief)
         if proposal is None and has_race_ahead(self.campaign):
             return self.race(RaceNumbers(order=effect.order, incumbent=self.campaign.incumbent))
         if proposal is None:
             why = StopReason.IDEAS_EXHAUSTED
-            return self._ended(effect.order, why, exhausted(brief_of(self.campaign)))
+            return self._ended(effect.order, why, exhausted(brief))
         variant = Variant(
             number=effect.number,
             parent=self.campaign.incumbent,

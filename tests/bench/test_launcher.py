@@ -99,12 +99,16 @@ HEIRS = """
 import mmap, os, time
 with open({file!r}, "wb") as file:
     file.write(b"x" * 60_000_000)
+ready, tell = os.pipe()
 for _ in range(8):
     if os.fork() == 0:
         {own}
-        time.sleep(1.5)
-        os._exit(0)
-time.sleep(2)
+        os.write(tell, b"x")
+        time.sleep(600)
+all_told = 0
+while all_told < 8:
+    all_told += len(os.read(ready, 8))
+time.sleep(1)  # to be looked at
 """
 LIBRARY = (
     "file = open({file!r}, 'rb'); mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ); sum(mapped[::4096])"

@@ -93,7 +93,7 @@ class Weighted(torch.autograd.Function):
 PLACES = {
     "a result": "    # In the type that it ends up in: the kernel rounds as it stores.",
     "a copy": "        # As it is: the kernel makes float32 of what it loads.",
-    "a row": "    # Rows are counted in 64 bits: those of a tensor that is not copied may lie far apart.",
+    "a row": "    # Rows are counted in 64 bits: in a tensor that others hold they may lie far apart.",
 }
 FORWARD = "        # In flat.dtype now, and no longer in float32."
 GRADIENT = "        go = grad.view(-1, flat.shape[1])"

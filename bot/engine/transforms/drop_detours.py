@@ -34,7 +34,7 @@ from bot.engine.transforms.rewrite import Rewrite
 STORED = "In the type that it ends up in: the kernel rounds as it stores."
 TYPED = "In {}.dtype now, and no longer in float32."
 LOADED = "As it is: the kernel makes float32 of what it loads."
-FAR = "Rows are counted in 64 bits: those of a tensor that is not copied may lie far apart."
+COUNTED = "Rows are counted in 64 bits: in a tensor that others hold they may lie far apart."
 
 
 @dataclass(slots=True)
@@ -90,7 +90,8 @@ def _widened(site: LaunchSite, kernel: cst.FunctionDef, pointer: str, calls: Seq
         raise NotUnderstood("one number a program is not worth it")
     numbers = pointers.narrow(kernel, calls, _last_stride(site, kernel, pointer))
     lines = [line for line in findall(kernel, m.SimpleStatementLine()) if set(findall(line, m.Call())) & set(numbers)]
-    return _Edits({number: pointers.cast(number, pointers.FAR) for number in numbers}, above=dict.fromkeys(lines, FAR))
+    wide: dict[cst.CSTNode, cst.CSTNode] = {number: pointers.cast(number, pointers.FAR) for number in numbers}
+    return _Edits(wide, above=dict.fromkeys(lines, COUNTED))
 
 
 def _without_copy(module: cst.Module, site: LaunchSite, kernel: cst.FunctionDef, pointer: str) -> _Edits:

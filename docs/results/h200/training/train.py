@@ -173,22 +173,16 @@ def of_arm(runs: Sequence[Mapping[str, Any]], arm: str) -> list[Mapping[str, Any
     return [run for run in runs if run["arm"] == arm]
 
 
-def across(runs: Sequence[Mapping[str, Any]], tolerance: Tolerance) -> list[Row]:
-    """Every process of the stock tree against every one of the winners'."""
-    pairs = product(of_arm(runs, "stock"), of_arm(runs, "winners"))
-    return [row for stock, winners in pairs for row in rows(stock, winners, tolerance)]
+def across(runs: Sequence[Mapping[str, Any]], tolerance: Tolerance, other: str = "winners") -> list[Row]:
+    """Every process of the stock tree against every one of the other arm."""
+    pairs = product(of_arm(runs, "stock"), of_arm(runs, other))
+    return [row for one, another in pairs for row in rows(one, another, tolerance)]
 
 
 def within(runs: Sequence[Mapping[str, Any]], arm: str, tolerance: Tolerance) -> Row:
     """How far two processes of one tree are apart: nobody's fault."""
     first, second = of_arm(runs, arm)
     return max(rows(first, second, tolerance), key=lambda row: row.share)
-
-
-def from_a_rounding(runs: Sequence[Mapping[str, Any]], tolerance: Tolerance) -> list[Row]:
-    """Stock against stock begun a rounding error away."""
-    pairs = product(of_arm(runs, "stock"), of_arm(runs, NUDGED))
-    return [row for stock, nudged in pairs for row in rows(stock, nudged, tolerance)]
 
 
 def gradients_apart(runs: Sequence[Mapping[str, Any]]) -> float:
@@ -235,7 +229,7 @@ def parts(runs: Sequence[Mapping[str, Any]], tolerance: Tolerance) -> str:
     names = [f"{row.name}, any stock against any winners'" for row in furthest]
     alike = [within(runs, arm, tolerance) for arm in ("stock", "winners")]
     names += [f"{row.name}, {arm} against itself" for arm, row in zip(("stock", "winners"), alike, strict=True)]
-    rounded = max(from_a_rounding(runs, tolerance), key=lambda row: row.share)
+    rounded = max(across(runs, tolerance, NUDGED), key=lambda row: row.share)
     names.append(f"{rounded.name}, stock against stock begun a rounding error away")
     head = ("Loss", "At step", "One", "The other", "Difference", "Tolerance")
     lines = [
@@ -304,7 +298,7 @@ def verdict(
 
 def page(runs: Sequence[Mapping[str, Any]], told: Mapping[str, Any], tolerance: Tolerance) -> tuple[str, int]:
     used, found = launched(runs, told), across(runs, tolerance)
-    said, status = verdict(found, from_a_rounding(runs, tolerance), used, tolerance)
+    said, status = verdict(found, across(runs, tolerance, NUDGED), used, tolerance)
     winners = [
         (one["kernel"], f"v{one['variant']} of {one['folder']}", "passed" if one["tested"] else "**not run yet**",
          ", ".join(used[one["kernel"]]) or "**none**")
