@@ -29,6 +29,7 @@ hopeless kernel."""
 SURVEY_BUDGET_S = 5.0
 BASELINE_BUDGET_S = 60.0
 """v0 is not a candidate: a slow compile of it is part of what is wrong, and on a busy machine its 3 s became 12."""
+NO_END_S = 86400.0
 MOST_PROCESSES = 8
 LEFT_FREE = 4
 """Processors for the judge, its replayer and their drivers."""
@@ -67,6 +68,7 @@ def request(
     passports: tuple[str, ...] = (),
     settings: tuple[Setting, ...] = (),
     budget_s: float = BUDGET_S,
+    within_s: float = NO_END_S,
 ) -> CompileRequest:
     return CompileRequest(
         job="compile",
@@ -77,6 +79,7 @@ def request(
         overrides=tuple(Override(s.kernel, s.num_warps, s.num_stages, s.constants) for s in settings),
         budget_s=budget_s,
         processes=processes(),
+        within_s=within_s,
     )
 
 

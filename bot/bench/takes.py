@@ -24,6 +24,9 @@ from bot.worker.contract.tape import TAPE, Kernel, Operation, Tape, sound
 MAX_TAPE = 8 * 2**20
 TUNING = "autotune"
 """Where a text of v0's speaks of it, v0 may be on a clock of its own while it is recorded."""
+TUNES_FOR = 2.0
+"""Times what everybody has, for v0 where its text speaks of tuning: fused_moe compiles and times 30 configurations of
+seven kernels in each of three shapes, ten seconds a kernel on an H100."""
 PATIENCE, AT_LEAST_S = 4.0, 30.0
 """A variant has so much of v0's own time for the same work, and this beyond it: its kernels may take twice as long to
 compile. Whoever hangs is not waited for as if it were any kernel."""
@@ -107,6 +110,8 @@ class GpuChecker(Checker):
         """And those of others since, where they are kernels that v0 has not."""
         self._took_s = 0.0
         """What v0 took for the longer of its checks and its recordings; 0 until that is known."""
+        self._may_tune = False
+        """Whether v0's text speaks of tuning."""
         self._telling = threading.Lock()
 
     @property
@@ -144,8 +149,8 @@ class GpuChecker(Checker):
         if self.baseline is not None:
             seconds = min(self._limits.seconds, AT_LEAST_S + PATIENCE * self._took_s)
             return run_cell(self._cells, where, request, GpuAnswer, replace(self._limits, seconds=seconds), {})
-        began = time.monotonic()
-        answer = run_cell(self._cells, where, request, GpuAnswer, self._limits, {})
+        began, longest = time.monotonic(), self._limits.seconds * (TUNES_FOR if self._may_tune else 1)
+        answer = run_cell(self._cells, where, request, GpuAnswer, replace(self._limits, seconds=longest), {})
         with self._telling:
             self._took_s = max(self._took_s, time.monotonic() - began)
         return answer
@@ -173,12 +178,14 @@ class GpuChecker(Checker):
         """One worker checks and records, in shares of its own. Who may tune itself is recorded before, and has the GPU
         for itself. v0 is recorded by a worker of its own, while the judge makes its inputs; the checks wait for it
         where its text speaks of tuning."""
+        speaks = any(TUNING in file.text for file in laid.files)
+        self._may_tune = speaks if baseline else self._may_tune
         if not baseline and not self.tunes:
             return self._kept(laid, super()._check(laid, baseline=False), baseline=False)
         with ThreadPoolExecutor(max_workers=1) as beside:
             self._apart.add(laid.name)
             recording = beside.submit(self._record, laid, self._cases)
-            if self.tunes or any(TUNING in file.text for file in laid.files):
+            if self.tunes or speaks:
                 recording.result()
             checked = super()._check(laid, baseline=baseline)
             self._recorded[laid.name] = recording.result()

@@ -173,6 +173,7 @@ class Desk:
             open_bench=self._benches,
             put_away=lambda _: None,  # the next job asks for the same
             told=hear,
+            passed=self._screen.passed,
         )
         segment = out / SEGMENT
         self._catch_up(segment, order.id)

@@ -207,6 +207,11 @@ class Screen:
             case Voice.QUIET:
                 pass
 
+    def passed(self, step: str) -> None:
+        """A part of what is under way: a line for who reads lines, as nothing else is said for minutes."""
+        if self.voice is Voice.LINES:
+            self._mention(f"  {step}")
+
     def goes_on(self, campaign: Campaign, head: str) -> None:
         """An unfinished campaign was found; it stays at its own commit, whatever is checked out now."""
         tried = len(view.judged(campaign))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from bot.analysis.estimate import block_of
 from bot.engine import kernels, tiles
@@ -134,17 +135,19 @@ def _is_recorded(setting: Setting, launches: list[Launch]) -> bool:
     return all(launch.num_warps == setting.num_warps and wanted <= set(launch.constants) for launch in launches)
 
 
+def _of_kernel(kernel: str, recorded: list[Launch], text: str) -> list[Setting]:
+    sources = (_block_settings, _stage_settings, _plain_settings)
+    found = [one for source in sources for one in source(kernel, recorded, text) if not _is_recorded(one, recorded)]
+    return list(dict.fromkeys(found))[:MOST_SETTINGS]
+
+
 def settings(launches: Iterable[Launch], text: str = "") -> tuple[Setting, ...]:
-    """What a survey should compile, kernel by kernel, the likeliest first. `text` is the sources of the kernels: one
-    that tunes itself takes no other numbers."""
+    """What a survey should compile, the likeliest of each kernel first, then the second of each: it may end before
+    it comes to the last. `text` is the sources of the kernels: one that tunes itself takes no other numbers."""
     by_kernel: dict[str, list[Launch]] = {}
     for launch in launches:
         by_kernel.setdefault(launch.kernel, []).append(launch)
     for kernel in kernels.tuned(text):
         by_kernel.pop(kernel, None)
-    found: list[Setting] = []
-    for kernel, recorded in by_kernel.items():
-        sources = (_block_settings, _stage_settings, _plain_settings)
-        mine = [s for source in sources for s in source(kernel, recorded, text) if not _is_recorded(s, recorded)]
-        found += list(dict.fromkeys(mine))[:MOST_SETTINGS]
-    return tuple(found)
+    columns = [_of_kernel(kernel, recorded, text) for kernel, recorded in by_kernel.items()]
+    return tuple(one for row in zip_longest(*columns) for one in row if one is not None)

@@ -52,6 +52,9 @@ CLOCK = ("start", "open", "blocks", "common", "burst", "roof", "close")
 
 MOST_THREADS = 4
 """That prepare probes: those of large hidden shapes take a second and more of one processor each."""
+MOST_AT_ONCE = 12
+"""Of the evaluations behind them: one hidden shape of fused_neighborhood_attention takes 50 s of a processor and a
+gigabyte, all its others together as long."""
 
 
 def _answered(known: Iterable[Any], returned: Mapping[str, Any]) -> list[Any]:
@@ -110,12 +113,13 @@ class Desk:
         from bot.judge.known import known_of
 
         def known(probe: Probe) -> Any:
-            found, filled = known_of(recipe, probe)
+            found, filled = known_of(recipe, probe, samples.map)
             (self._folder / probe.call.blob).write_bytes(to_blob(probe.call, filled))
             return found
 
         # Each draws from generators of its own, so neither their order nor their company changes anything.
-        with ThreadPoolExecutor(max_workers=max(1, min(MOST_THREADS, (os.cpu_count() or 1) // 2))) as threads:
+        hands, evaluators = (max(1, min(most, (os.cpu_count() or 1) // 2)) for most in (MOST_THREADS, MOST_AT_ONCE))
+        with ThreadPoolExecutor(hands) as threads, ThreadPoolExecutor(evaluators) as samples:
             return list(threads.map(known, probes))
 
     def compare(self, request: CompareRequest) -> Rows | Complaint:

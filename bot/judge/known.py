@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -52,11 +54,11 @@ def _smallest(probe: Probe, key: tuple[str, str]) -> float:
     return float(torch.finfo(DTYPES[spec.dtype]).tiny)
 
 
-def known_of(recipe: Recipe, probe: Probe) -> tuple[Known, dict[str, torch.Tensor]]:
-    """Everything about a probe that can be known before any kernel ran, and its inputs."""
+def known_of(recipe: Recipe, probe: Probe, spread: Callable[..., Any] = map) -> tuple[Known, dict[str, torch.Tensor]]:
+    """Everything about a probe that can be known before any kernel ran, and its inputs. `spread`: see noise.py."""
     filled = fill(recipe, probe)
     right, faint = oracle.truth(recipe, probe, filled), oracle.floor(filled)
-    samples = noisy(recipe, probe, filled)
+    samples = noisy(recipe, probe, filled, spread)
     floors = {key: max(faint, _smallest(probe, key)) for key in right}
     noise = {
         key: largest_of([errors(sample[key], exact, floors[key]) for sample in samples]) for key, exact in right.items()

@@ -7,6 +7,7 @@ kernel's own error is then a matter of luck. Without this term one in two right 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -48,14 +49,18 @@ class Rounding(TorchDispatchMode):  # type: ignore[misc]
         return self.moved(result) if computed and not func._schema.is_mutable else result
 
 
-def noisy(recipe: Recipe, probe: Probe, filled: dict[str, torch.Tensor]) -> tuple[Truth, ...]:
-    found = []
-    for sample in range(SAMPLES_OF_A_DRAW if probe.again else SAMPLES):
+def noisy(
+    recipe: Recipe, probe: Probe, filled: dict[str, torch.Tensor], spread: Callable[..., Iterable[Truth]] = map
+) -> tuple[Truth, ...]:
+    """`spread` may give each sample to another thread: each draws from a generator of its own."""
+
+    def one(sample: int) -> Truth:
         rounding = Rounding(probe.seed + sample, alike=sample % 2 == 1, exact_copies=recipe.compares)
         moved = {
             name: rounding.moved(value) if value.is_floating_point() and not recipe.compares else value
             for name, value in exact(filled).items()
         }
         with rounding:
-            found.append(evaluate(recipe, probe, moved))
-    return tuple(found)
+            return evaluate(recipe, probe, moved)
+
+    return tuple(spread(one, range(SAMPLES_OF_A_DRAW if probe.again else SAMPLES)))

@@ -39,10 +39,11 @@ class _Orders:
     def _job(self, capture: Capture, arch: Arch) -> Callable[[], Binary]:
         return lambda: compile_and_read(lambda: capture.compile(self._driver, arch))
 
-    def fill(self, budget_s: float, processes: int) -> None:
+    def fill(self, request: CompileRequest) -> None:
         warm_up(self._driver.get_current_target())
         jobs = [self._job(*order) for order in self._captures.values()]
-        self.replies = dict(zip(self._captures, compile_all(jobs, budget_s=budget_s, processes=processes), strict=True))
+        replies = compile_all(jobs, budget_s=request.budget_s, processes=request.processes, within_s=request.within_s)
+        self.replies = dict(zip(self._captures, replies, strict=True))
 
     def onto(self, caught: Caught, key: str) -> Caught:
         reply = self.replies[key]
@@ -79,7 +80,7 @@ def compile_job(op: Any, recorder: Recorder, driver: StubDriver, request: Compil
             changed = [c.with_numbers(override) if c.kernel == override.kernel else c for c in captures]
             keys = [orders.add(c, arch) for c in changed]
             tried_keys.append((number, case.case, [c.caught(arch) for c in changed], keys))
-    orders.fill(request.budget_s, request.processes)
+    orders.fill(request)
     return CompileAnswer(
         cases=tuple(_filled(orders, case, keys) for (case, _), keys in zip(recorded, case_keys, strict=True)),
         stamps=tuple(

@@ -7,6 +7,7 @@ compiler busy for minutes, so being able to kill a candidate is not optional.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import signal
@@ -106,12 +107,20 @@ def _drain(children: list[_Child]) -> list[_Child]:
     return finished
 
 
-def compile_all(jobs: Sequence[Callable[[], Binary]], *, budget_s: float, processes: int) -> list[_Reply]:
-    """One reply for each job, in order."""
+def compile_all(
+    jobs: Sequence[Callable[[], Binary]], *, budget_s: float, processes: int, within_s: float = math.inf
+) -> list[_Reply]:
+    """One reply for each job, in order. None begins later than `within_s`: who is at work by then may end."""
     replies: list[_Reply | None] = [None] * len(jobs)
-    waiting = list(range(len(jobs)))
+    waiting, until = list(range(len(jobs))), time.monotonic() + within_s
     running: list[_Child] = []
     while waiting or running:
+        if waiting and time.monotonic() >= until:
+            late = _Reply(refusal=Refusal("compile_timeout", f"its turn did not come within {within_s:g} s"))
+            for index in waiting:
+                replies[index] = late
+            waiting.clear()
+            continue
         while waiting and len(running) < max(1, processes):
             index = waiting.pop(0)
             running.append(_start(index, jobs[index], budget_s))

@@ -166,7 +166,8 @@ class Shift:
                 raise Preflight(ReasonCode.PREFLIGHT_FAILED, what)
 
         count = partial(counted, beside, sources) if watched else None
-        return profiled(bench, *subject, differing, watch=watched, count=count, baseline_read=can_be_judged)
+        listen = partial(profiled, baseline_read=can_be_judged, passed=shop.passed)
+        return listen(bench, *subject, differing, watch=watched, count=count)
 
     def profile(self, effect: ProfileKernel) -> Fact:
         assert self.campaign.command is not None and self.campaign.pull is not None

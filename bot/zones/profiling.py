@@ -6,6 +6,7 @@ The same step in a campaign and in `kernelwright profile`.
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -143,6 +144,13 @@ def with_traffic(profile: Profile, counted: Counted) -> Profile:
     return profile.model_copy(update={"traffic": found})
 
 
+def _stepped(passed: Callable[[str], None], name: str, work: Callable[[], T]) -> T:
+    began = time.monotonic()
+    found = work()
+    passed(f"{name}, {time.monotonic() - began:.0f} s")
+    return found
+
+
 def profiled(
     bench: Bench,
     site: KernelSite,
@@ -154,15 +162,18 @@ def profiled(
     watch: bool = False,
     count: Callable[[], Counted | None] | None = None,
     baseline_read: Callable[[Measurement], None] = lambda _: None,
+    passed: Callable[[str], None] = lambda _: None,
 ) -> Profile | Fault:
     """A fault where the untouched kernel does not run. `survey`: whether other launch numbers are compiled too;
     `watch`: whether rivals are played and profilers asked, where there is a GPU. `count`: counts the bytes beside,
     where this bench cannot; it is called when nothing is timed any more. `baseline_read` hears of the
-    untouched kernel as soon as it was measured, and may end it there."""
+    untouched kernel as soon as it was measured, and may end it there. `passed` hears of each step once it is over:
+    together they take minutes."""
+    step = partial(_stepped, passed)
     apart = watch and isinstance(bench, Looks)
     if watch and isinstance(bench, Plays):
         bench.expect_rivals()
-    baseline = bench.measure(sources, passports=not apart)
+    baseline = step("v0 checked and measured", lambda: bench.measure(sources, passports=not apart))
     if baseline.fault is not None:
         return baseline.fault
     baseline_read(baseline)
@@ -176,18 +187,19 @@ def profiled(
     with ThreadPoolExecutor(max_workers=3) as threads:
         try:
             # Other chips' compilers take a minute for some kernels. They may run beside a clock, if there is room.
-            stamps = partial(bench.stamped, sources) if apart else tuple
+            stamps = partial(step, "compiled for other chips", partial(bench.stamped, sources)) if apart else tuple
             stamping = threads.submit(stamps) if leaves_room() else threads.submit(after, stamps)
-            counting = threads.submit(after, count) if count is not None else None
+            bytes_counted = partial(step, "bytes counted", count) if count is not None else None
+            counting = threads.submit(after, bytes_counted) if bytes_counted is not None else None
             settings = launch_settings(launches, "\n".join(file.text for file in sources))
 
             def surveyed() -> tuple[Survey, ...]:
                 stamping.result()  # both keep every processor busy, and count the seconds that a kernel takes
-                return bench.survey(sources, settings)
+                return step("other launch numbers compiled", lambda: bench.survey(sources, settings))
 
             surveying = threads.submit(after, surveyed) if survey else None
-            rivals = bench.rivals() if watch and isinstance(bench, Plays) else ()
-            looked = seen(bench, sources, baseline, quiet.set) if watch else None
+            rivals = step("rivals played", bench.rivals) if watch and isinstance(bench, Plays) else ()
+            looked = step("profilers asked", lambda: seen(bench, sources, baseline, quiet.set)) if watch else None
         finally:
             quiet.set()
         surveys = surveying.result() if surveying is not None else ()

@@ -22,6 +22,10 @@ def _log(campaign: Campaign, fact: Fact) -> None:
     print(f"{campaign.id}: {fact.kind}", file=sys.stderr, flush=True)
 
 
+def _mention(step: str) -> None:
+    print(f"  {step}", file=sys.stderr, flush=True)
+
+
 def _close(bench: Bench) -> None:
     bench.close()
 
@@ -51,6 +55,8 @@ class Workshop:
     """Whether the runner told this job to stop."""
     told: Callable[[Campaign, Fact], None] = _log
     """Who hears of each fact once it is written down; the campaign holds it already."""
+    passed: Callable[[str], None] = _mention
+    """Who hears of the steps of a profile on the way; nothing of it is written down."""
 
 
 class Preflight(Exception):

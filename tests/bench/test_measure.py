@@ -6,6 +6,7 @@ import dataclasses
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -216,6 +217,22 @@ def test_deadlines_are_generous_to_an_honest_worker() -> None:
     usual = dataclasses.asdict(Deadlines())
     assert usual["budget_s"] == 10.0
     assert usual["check_s"] >= 60
+
+
+def test_a_survey_begins_nothing_after_its_time_and_what_must_compile_has_all_of_it(
+    bench: StaticBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[Any]()
+
+    def answer(_cells: Any, _where: Any, request: Any, *_: Any) -> CompileAnswer:
+        asked.append(request)
+        return CompileAnswer((), (), ())
+
+    monkeypatch.setattr(measure, "run_cell", answer)
+    bench._compile_once(bench._lay(tiny.files()), "survey", settings=(Setting(kernel="k", num_warps=1),))
+    bench._compile_once(bench._lay(tiny.files()), "plain")
+    assert [one.within_s for one in asked] == [DEADLINES.surveying_s, compile_pool.NO_END_S]
+    assert DEADLINES.surveying_s + 2 * compile_pool.SURVEY_BUDGET_S < DEADLINES.survey_s
 
 
 def test_a_kernel_may_take_twice_what_the_slowest_of_v0_took(

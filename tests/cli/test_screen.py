@@ -166,6 +166,14 @@ def test_other_voices_draw_nothing(voice: Voice) -> None:
     assert stream.getvalue() == ""
 
 
+@pytest.mark.parametrize("voice", list(Voice))
+def test_a_step_on_the_way_is_a_line_for_who_reads_lines(voice: Voice) -> None:
+    out, err = Stream(tty=True), Stream(tty=True)
+    Screen(voice, lambda: "now", out=out, err=err).passed("v0 checked and measured, 62 s")
+    told = "  v0 checked and measured, 62 s\n" if voice is Voice.LINES else ""
+    assert (out.getvalue(), err.getvalue()) == ("", told)
+
+
 # Gauges
 
 

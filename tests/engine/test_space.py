@@ -49,6 +49,15 @@ def test_each_kernel_has_settings_of_its_own() -> None:
     assert {setting.kernel for setting in found} == {"_a", "_b"}
 
 
+def test_the_likeliest_of_each_kernel_come_before_the_second_of_any() -> None:
+    """A survey may end before it comes to the last: no kernel is left without a word."""
+    found = settings([made.launch("_a", block=256, warps=8), made.launch("_b", block=4096, warps=8)])
+    mine = {kernel: [s for s in found if s.kernel == kernel] for kernel in ("_a", "_b")}
+    assert len(mine["_a"]) > 1 and len(mine["_b"]) > len(mine["_a"])
+    both = 2 * len(mine["_a"])
+    assert [setting.kernel for setting in found] == ["_a", "_b"] * len(mine["_a"]) + ["_b"] * (len(found) - both)
+
+
 def test_a_kernel_that_tunes_itself_has_none() -> None:
     plain = "@triton.jit\ndef _b(x):\n    pass\n"
     tuned = f"@triton.autotune(configs=[], key=[])\n{plain.replace('_b', '_a')}\n\n{plain}"

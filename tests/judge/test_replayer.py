@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from bot.judge.layout import ALIGN, BANKS, Layout
-from bot.judge.replayer import Stage
+from bot.judge.replayer import Stage, drawn_order
 
 INPUT, SCRATCH = 3 * ALIGN, 2 * ALIGN
 RUBBISH = (0xFF, 0x2D)
@@ -57,3 +58,18 @@ def test_lanes_lie_behind_one_another_and_what_lies_before_them_is_rubbish_too()
     assert [bases[1] - bases[0], bases[2] - bases[1]] == [INPUT + SCRATCH + ALIGN] * 2
     assert made._memory.numel() == bases[2] + INPUT + SCRATCH + ALIGN
     assert values(made._memory[: bases[0]]) <= {0xFF}
+
+
+def test_who_is_loaded_first_is_drawn_anew_and_everybody_is_on_every_lane() -> None:
+    assert {tuple(drawn_order(3)) for _ in range(400)} == set(permutations(range(3)))
+    made, happened = stage(2), list[tuple[str, int, int]]()
+
+    def arm(number: int) -> Any:
+        def note(what: str) -> Any:
+            return lambda lane, _: happened.append((what, number, made._lanes.index(lane)))
+
+        return SimpleNamespace(prepare=note("prepare"), body=note("body"))
+
+    made._arms, made._stream = [arm(number) for number in range(3)], SimpleNamespace(cuda_stream=0)
+    made._load([2, 0, 1])
+    assert happened == [(what, who, lane) for who in (2, 0, 1) for lane in (0, 1) for what in ("prepare", "body")]

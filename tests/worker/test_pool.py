@@ -53,6 +53,26 @@ def test_replies_come_in_the_order_of_the_jobs() -> None:
     assert replies[0].seconds < 30
 
 
+def test_nobody_begins_after_the_end_and_who_is_at_work_by_then_may_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that was left used to be lost with all that was done, once the whole worker was ended for it."""
+    begin, begun = pool._start, list[Any]()
+
+    def started(*given: Any) -> Any:
+        begun.append(begin(*given))
+        return begun[-1]
+
+    monkeypatch.setattr(pool, "_start", started)
+    monkeypatch.setattr(pool, "time", SimpleNamespace(monotonic=lambda: 10.0 * (len(begun) > 1)))
+    jobs = [lambda n=n: binary(n) for n in range(4)]
+    replies = compile_all(jobs, budget_s=60, processes=2, within_s=10.0)
+    assert [reply.binary for reply in replies] == [binary(0), binary(1), None, None]
+    late = {reply.refusal for reply in replies[2:]}
+    assert [(why.kind, why.detail) for why in late if why] == [("compile_timeout", "its turn did not come within 10 s")]
+    begun.clear()
+    replies = compile_all(jobs, budget_s=60, processes=2, within_s=10.1)
+    assert [reply.binary for reply in replies] == [binary(n) for n in range(4)]
+
+
 def test_no_jobs_no_replies() -> None:
     assert compile_all([], budget_s=1, processes=2) == []
 

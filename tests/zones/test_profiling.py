@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -88,6 +89,23 @@ def test_other_launch_numbers_are_compiled_after_the_other_chips(
 
     profiled(Busy(True, tiny.write_tree(tmp_path / "tree")), tiny.SITE, tiny.SUITE, tiny.files(), watch=True)
     assert happened == ["stamped", "surveyed"]
+
+
+def test_each_step_is_told_with_its_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else is said for minutes, and where they went is what whoever waits wants to know."""
+    monkeypatch.setattr(profiling, "leaves_room", lambda: True)
+    heard: list[str] = []
+    bench, tiny_ones = Watched(True, tiny.write_tree(tmp_path / "tree")), (tiny.SITE, tiny.SUITE, tiny.files())
+    profiled(bench, *tiny_ones, watch=True, count=lambda: None, passed=heard.append)
+    names = [re.fullmatch(r"(.+), \d+ s", line) for line in heard]
+    assert {name[1] for name in names if name} == {
+        "v0 checked and measured",
+        "compiled for other chips",
+        "other launch numbers compiled",
+        "profilers asked",
+        "bytes counted",
+    }
+    assert all(names) and heard[0].startswith("v0 checked")
 
 
 def test_passports_that_failed_beside_others_are_asked_for_alone(tmp_path: Path) -> None:

@@ -130,6 +130,8 @@ class CompileRequest:
     budget_s: float
     """Longest a single candidate may compile before it is killed."""
     processes: int
+    within_s: float
+    """After so long no candidate begins any more: those left are told as such."""
 
 
 def offsets(specs: tuple[TensorSpec, ...]) -> tuple[tuple[int, ...], int]:

@@ -109,7 +109,7 @@ def main() -> None:
     recorder.install()
     subject = Subject(str(ROOT), "scenes.recorded", "scenes/recorded.py", (Proof("scenes/recorded.py", ""),))
     calls = (call("forward"), call("backward"), call("full"))
-    plain = CompileRequest("compile", subject, "sm_90", calls, ("sm_80", "gfx942"), (), 20.0, 2)
+    plain = CompileRequest("compile", subject, "sm_90", calls, ("sm_80", "gfx942"), (), 20.0, 2, 600.0)
     tries = (
         Override("scale_kernel", num_warps=2, constants=(("BLOCK", 2048), ("nothing", 1))),
         Override("scale_kernel", num_stages=5),
