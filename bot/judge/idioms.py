@@ -12,6 +12,7 @@ from typing import Any
 from torch.nn import functional
 
 from bot.judge.recipe import Constants, Reference
+from bot.judge.recipes import grpo_loss
 
 Given = Mapping[str, Any]
 
@@ -69,6 +70,41 @@ def _fused_linear_cross_entropy(given: Given, constants: Constants) -> tuple[Any
     return _loss(logits, given["target"], given.get("ce_weight"), constants)
 
 
+def _grpo_loss(given: Given, constants: Constants) -> tuple[Any, ...]:
+    """Every token, and those that are masked count for nothing: how many they are the host need not know."""
+    ids, mask = given["completion_ids"], given.get("completion_mask")
+    taken = ids >= 0 if mask is None else mask != 0
+    temperature: Any = constants["temperature"]
+    heated = given["logits"][:, :-1].float() / temperature
+    logp = functional.log_softmax(heated, dim=-1).gather(-1, ids.clamp(min=0).long()[..., None])[..., 0]
+    drift = (logp - given.get("old_logp", logp.detach())).where(taken, 0.0)
+    if constants["importance_sampling_level"] == "sequence":
+        drift = drift.sum(dim=1, keepdim=True) / taken.sum(dim=1, keepdim=True).clamp(min=1)
+    ratio = drift.exp()
+    phi = given["phi_seq"][:, None] if "phi_seq" in given else None
+    loss, clipped = grpo_loss.of_tokens(logp, ratio, given["advantages"][:, None], phi, constants)
+    if "vllm_is_ratio" in given and constants["loss_type"] != "vespo":
+        loss = loss * given["vllm_is_ratio"]
+    penalty = grpo_loss.penalty_of(given, logp, ratio, constants)
+    penalised = loss if penalty is None else loss + constants["beta"] * penalty
+    total = (penalised * grpo_loss.shares(taken, constants, loss.dtype)[:, None]).where(taken, 0.0).sum()
+    tokens = taken.sum().clamp(min=1)
+    mean = None if penalty is None else grpo_loss.beside(penalty.where(taken, 0.0).sum() / tokens, total)
+    return total, mean, grpo_loss.beside((clipped & taken).to(loss.dtype).sum() / tokens, total)
+
+
+def _fused_moe(given: Given, constants: Constants) -> tuple[Any, ...]:
+    """Every token through every expert, weighed by nothing where it was not chosen: who leaves the others out waits for
+    how many tokens each expert has."""
+    x, index, weights = (given[name] for name in ("x", "top_k_index", "top_k_weights"))
+    found = x.new_zeros(x.shape)
+    for expert, (projection, back) in enumerate(zip(given["gate_up_proj"], given["down_proj"], strict=True)):
+        gate, up = functional.linear(x, projection).chunk(2, dim=-1)
+        share = (weights * (index == expert)).sum(dim=-1, keepdim=True)
+        found = found + functional.linear(functional.silu(gate) * up, back) * share
+    return (found,)
+
+
 IDIOMS: dict[str, Reference] = {
     "softmax": _softmax,
     "layer_norm": _layer_norm,
@@ -77,5 +113,7 @@ IDIOMS: dict[str, Reference] = {
     "swiglu": _swiglu,
     "cross_entropy": _cross_entropy,
     "fused_linear_cross_entropy": _fused_linear_cross_entropy,
+    "grpo_loss": _grpo_loss,
+    "fused_moe": _fused_moe,
 }
 """By kernel; they get tensors in the types in which the op gets them."""

@@ -68,7 +68,7 @@ def _recording(pool: Any) -> Iterator[Any]:
 
 def drawn_order(count: int) -> list[int]:
     """Anew each time. Whose graph is built first makes it faster or slower by tenths of a percent. Where its code lies
-    matters too, most likely: v0 of mhc_coeffs beside itself, always loaded later, was 1.8 % slower in most processes."""
+    matters too, most likely: v0 of mhc_coeffs beside itself, always loaded later, was 1.8 % slower in most."""
     numbers = list(range(count))
     secrets.SystemRandom().shuffle(numbers)
     return numbers
@@ -220,6 +220,11 @@ def _play(channel: socket.socket, driver: Driver) -> None:
     channel.sendall(Tell(FINE, 0).pack())
 
 
+def first_line(error: Exception) -> str:
+    """What happened; of CUDA's errors the last line is how to compile torch to hear more."""
+    return next((line for line in str(error).splitlines() if line.strip()), "")
+
+
 def main(arguments: list[str]) -> int:
     channel = socket.socket(fileno=int(arguments[0]))
     torch.cuda.init()
@@ -233,7 +238,7 @@ def main(arguments: list[str]) -> int:
     except BrokenFrame:
         return 0
     except Exception as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        print(f"{type(error).__name__}: {first_line(error)}", file=sys.stderr, flush=True)
         channel.sendall(Tell(FAILED, 0).pack())
         return 1
 

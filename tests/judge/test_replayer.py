@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from bot.judge.layout import ALIGN, BANKS, Layout
-from bot.judge.replayer import Stage, drawn_order
+from bot.judge.replayer import Stage, drawn_order, first_line
 
 INPUT, SCRATCH = 3 * ALIGN, 2 * ALIGN
 RUBBISH = (0xFF, 0x2D)
@@ -73,3 +73,16 @@ def test_who_is_loaded_first_is_drawn_anew_and_everybody_is_on_every_lane() -> N
     made._arms, made._stream = [arm(number) for number in range(3)], SimpleNamespace(cuda_stream=0)
     made._load([2, 0, 1])
     assert happened == [(what, who, lane) for who in (2, 0, 1) for lane in (0, 1) for what in ("prepare", "body")]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("operation not permitted\nCompile with TORCH_USE_CUDA_DSA", "operation not permitted"),
+        ("\n  \nlate", "late"),
+        ("", ""),
+    ],
+)
+def test_the_first_line_of_an_error_is_what_happened(text: str, told: str) -> None:
+    """The last one of CUDA's was all that a campaign said of the rivals of grpo_loss."""
+    assert first_line(RuntimeError(text)) == told

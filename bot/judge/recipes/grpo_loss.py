@@ -63,7 +63,7 @@ def _gated(ratio: Any, advantage: Any, constants: Named) -> Any:
     return -4 / (heat * (1 + (heat * (1 - ratio)).exp())) * advantage
 
 
-def _of_tokens(logp: Any, ratio: Any, advantage: Any, phi: Any, constants: Named) -> tuple[Any, Any]:
+def of_tokens(logp: Any, ratio: Any, advantage: Any, phi: Any, constants: Named) -> tuple[Any, Any]:
     """The loss of each token, and whether it was clipped."""
     none = ratio > float("inf")
     match constants["loss_type"]:
@@ -77,7 +77,7 @@ def _of_tokens(logp: Any, ratio: Any, advantage: Any, phi: Any, constants: Named
     return _clipped(ratio, advantage, constants)
 
 
-def _shares(taken: Any, constants: Named, dtype: Any) -> Any:
+def shares(taken: Any, constants: Named, dtype: Any) -> Any:
     """What a token of each sequence counts for."""
     sequences, length = taken.shape
     own = taken.sum(dim=1).to(dtype)
@@ -93,14 +93,14 @@ def _shares(taken: Any, constants: Named, dtype: Any) -> Any:
     return own.new_ones(sequences) / own.sum().clamp(min=1)
 
 
-def _beside(value: Any, loss: Any) -> Any:
+def beside(value: Any, loss: Any) -> Any:
     """A result that is there to be read: whatever gradient arrives at it goes nowhere."""
     value = value.detach()
     everywhere = value.isnan() | True
     return value.where(everywhere, loss)  # never the loss, but torch asks for a way back to the inputs
 
 
-def _penalty(found: Named, logp: Any, ratio: Any, constants: Named) -> Any:
+def penalty_of(found: Named, logp: Any, ratio: Any, constants: Named) -> Any:
     """None, as the op then returns, where it weighs nothing."""
     if constants["beta"] == 0.0:
         return None
@@ -123,15 +123,15 @@ def reference(tensors: Named, constants: Constants) -> tuple[Any, ...]:
         drift = (whole / taken.sum(dim=1).clamp(min=1))[sequence]
     ratio = drift.exp()
     phi = tensors["phi_seq"][sequence] if "phi_seq" in tensors else None
-    loss, clipped = _of_tokens(logp, ratio, advantage, phi, constants)
+    loss, clipped = of_tokens(logp, ratio, advantage, phi, constants)
     if "vllm_is_ratio" in found and constants["loss_type"] != "vespo":
         loss = loss * found["vllm_is_ratio"]
-    penalty = _penalty(found, logp, ratio, constants)
+    penalty = penalty_of(found, logp, ratio, constants)
     penalised = loss if penalty is None else loss + constants["beta"] * penalty
-    total = (penalised * _shares(taken, constants, loss.dtype)[sequence]).sum()
+    total = (penalised * shares(taken, constants, loss.dtype)[sequence]).sum()
     tokens = taken.sum().clamp(min=1)
-    kl_mean = None if penalty is None else _beside(penalty.sum() / tokens, total)
-    return total, kl_mean, _beside(clipped.to(loss.dtype).sum() / tokens, total)
+    kl_mean = None if penalty is None else beside(penalty.sum() / tokens, total)
+    return total, kl_mean, beside(clipped.to(loss.dtype).sum() / tokens, total)
 
 
 def _edges(constants: Named) -> tuple[tuple[float, float], tuple[float, float]]:
