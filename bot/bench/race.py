@@ -51,6 +51,8 @@ class Ran:
     """Its share of what was played, all that prepares a slot included."""
     peak_bytes: dict[str, int] = field(default_factory=dict)
     """What each case has allocated at most, where it was recorded."""
+    local_bytes: dict[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    """In each case what a thread of each kernel keeps in memory."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,9 @@ def _recorded(course: Course, entry: Entry, laid: Laid, until: float) -> _Runnin
         return _Running(Ran(left=f"{takes.kind}: {takes.detail}"), {}, entry.cases)
     missing = next((takes[case].why_not for case in entry.cases if takes[case].folder is None), None)
     peaks = {case: takes[case].peak_bytes for case in entry.cases}
-    ran = Ran(left="" if missing is None else f"cannot be replayed: {missing}", peak_bytes=peaks)
+    local = {case: takes[case].local_bytes for case in entry.cases}
+    left = "" if missing is None else f"cannot be replayed: {missing}"
+    ran = Ran(left=left, peak_bytes=peaks, local_bytes=local)
     return _Running(ran, takes, entry.cases)
 
 

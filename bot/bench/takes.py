@@ -47,6 +47,8 @@ class Take:
     """How many of its launches are Triton's; what torch launches is played as well."""
     choices: tuple[Choice, ...] = ()
     """Which configurations its autotuned kernels took."""
+    local_bytes: tuple[tuple[str, int], ...] = ()
+    """By kernel, what a thread keeps in memory at most."""
 
 
 def _differs(tape: Tape, traced: tuple[Traced, ...]) -> str:
@@ -76,7 +78,8 @@ def _take(recording: Recording, folder: Path, *, brief: bool = False) -> Take:
         why, waits = "" if brief else _differs(tape, recording.traced), tape.waits
         kernels = sum(isinstance(step, Kernel) for step in tape.steps)
     place = folder / recording.folder if not why else None
-    return Take(recording.case, place, why, recording.peak_bytes, waits, kernels, recording.choices)
+    known = (recording.case, place, why, recording.peak_bytes, waits, kernels)
+    return Take(*known, recording.choices, recording.local_bytes)
 
 
 def _refused(answer: GpuAnswer) -> Fault | None:

@@ -201,7 +201,13 @@ def tables(race: Race, facts: Measurement, suite: Suite) -> dict[str, tuple[str,
         rows = []
         for result in facts.cases:
             if any(launch.kernel == kernel for launch in result.launches):
-                laps = [(rule, lap.speedup) for rule, racer in mine for lap in racer.laps if lap.case == result.case]
+                # What spills where nothing did is refused, however fast it is.
+                laps = [
+                    (rule, lap.speedup)
+                    for rule, racer in mine
+                    for lap in racer.laps
+                    if lap.case == result.case and not lap.spills
+                ]
                 known = result.case in now and result.case in weights
                 row = _row(result, kernel, block, weights[result.case], now[result.case], laps) if known else None
                 rows.append(row)

@@ -45,6 +45,8 @@ class Lap(Word):
     blocks: int = Field(ge=1)
     peak_bytes: int = Field(default=0, ge=0)
     """What is allocated at most. 0 where nobody counted."""
+    spills: int = Field(default=0, ge=0)
+    """Bytes a thread, where the source as it stands keeps all of a kernel in registers: such a variant is refused."""
 
 
 class Racer(Word):
@@ -66,6 +68,11 @@ class Racer(Word):
     @property
     def is_itself(self) -> bool:
         return not self.numbers and not self.idea
+
+    @property
+    def spills(self) -> bool:
+        """Whether it would be refused for that as it stands."""
+        return any(lap.spills for lap in self.laps)
 
 
 class Race(Word):
@@ -95,6 +102,7 @@ class Race(Word):
 
     @property
     def first(self) -> Racer | None:
-        """The fastest of those that came home."""
-        home = [(gain, racer) for racer in self.others if not racer.left and (gain := self.gain(racer)) is not None]
+        """The fastest of those that came home and could be accepted."""
+        fit = [racer for racer in self.others if not racer.left and not racer.spills]
+        home = [(gain, racer) for racer in fit if (gain := self.gain(racer)) is not None]
         return max(home, key=lambda pair: pair[0])[1] if home else None

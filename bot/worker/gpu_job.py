@@ -124,6 +124,16 @@ def _sources(taper: Taper, root: Path) -> tuple[tuple[str, str, str], ...]:
     return tuple(found)
 
 
+def _local_bytes(taper: Taper) -> tuple[tuple[str, int], ...]:
+    """As the driver told Triton when it loaded them: what it calls spills is all local memory, in words."""
+    worst: dict[str, int] = {}
+    for kernel in taper.kernels:
+        words = getattr(kernel, "n_spills", None)  # of a kernel's own, and nothing hangs on it but who races
+        name = str(kernel.src.fn.fn.__name__)
+        worst[name] = max(worst.get(name, 0), 4 * words if isinstance(words, int) else 0)
+    return tuple(worst.items())
+
+
 def _record(op: Any, request: GpuRequest, number: int, outputs: Path) -> Recording:
     call, fills = request.cases[number], dict(request.fills)
     folder = outputs / f"tape-{number}"
@@ -147,7 +157,8 @@ def _record(op: Any, request: GpuRequest, number: int, outputs: Path) -> Recordi
         torch.cuda.empty_cache()
     write_text(folder / TAPE, render(tape))
     kernels = _sources(taper, Path(request.subject.root))
-    return Recording(call.case, folder.name, "", peak, traced, kernels, choices=tuned.choices)
+    local = _local_bytes(taper)
+    return Recording(call.case, folder.name, "", peak, traced, kernels, choices=tuned.choices, local_bytes=local)
 
 
 def gpu_job(op: Any, request: GpuRequest, inputs: Path, outputs: Path, switches: dict[str, Any]) -> GpuAnswer:

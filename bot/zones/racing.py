@@ -4,7 +4,7 @@ campaign."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bot.analysis.distributions import student_quantile
 from bot.analysis.paired import process_mean
@@ -28,16 +28,37 @@ Runner = tuple[Racer, Entry]
 """Who is going to race, with nothing read yet, and what it runs with."""
 
 
-def _lap(case: str, blocks: tuple[Block, ...], peak_bytes: int) -> Lap:
+def _worst(ran: Ran) -> dict[str, int]:
+    worst: dict[str, int] = {}
+    for kernel, nbytes in (one for case in ran.local_bytes.values() for one in case):
+        worst[kernel] = max(worst.get(kernel, 0), nbytes)
+    return worst
+
+
+def _spills(case: str, ran: Ran, now: Mapping[str, int]) -> int:
+    """Where the source as it stands keeps everything in registers; a kernel under a new name is held against its worst,
+    as the guardrail does."""
+    most = max(now.values(), default=0)
+    return max((n for kernel, n in ran.local_bytes.get(case, ()) if not now.get(kernel, most)), default=0)
+
+
+def _lap(case: str, blocks: tuple[Block, ...], peak_bytes: int, spills: int) -> Lap:
     found = process_mean(blocks)
     reach = student_quantile(FUTILE, found.freedom) * found.error
     speedup, low, high = (round(math.exp(found.mean + way * reach), 6) for way in (0, -1, 1))
-    return Lap(case=case, speedup=speedup, low=low, high=high, blocks=len(blocks), peak_bytes=peak_bytes)
+    known = {"speedup": speedup, "low": low, "high": high, "blocks": len(blocks)}
+    return Lap(case=case, peak_bytes=peak_bytes, spills=max(0, spills), **known)
 
 
-def _after(racer: Racer, ran: Ran) -> Racer:
-    laps = tuple(_lap(case, blocks, ran.peak_bytes.get(case, 0)) for case, blocks in ran.blocks.items())
-    return racer.model_copy(update={"laps": laps, "left": ran.left[:MOST_WORDS], "gpu_ms": round(ran.gpu_ms, 3)})
+def _after(racer: Racer, ran: Ran, now: Mapping[str, int]) -> Racer:
+    """`now`: what a thread of each kernel of the source as it stands keeps in memory."""
+    spilled = {case: _spills(case, ran, now) for case in ran.local_bytes}
+    laps = tuple(
+        _lap(case, blocks, ran.peak_bytes.get(case, 0), spilled.get(case, 0)) for case, blocks in ran.blocks.items()
+    )
+    worst = max(spilled.values(), default=0)
+    left = ran.left or (f"spills {worst} bytes a thread, where nothing was spilled" if racer.idea and worst else "")
+    return racer.model_copy(update={"laps": laps, "left": left[:MOST_WORDS], "gpu_ms": round(ran.gpu_ms, 3)})
 
 
 def _every(brief: Brief) -> tuple[str, ...]:
@@ -58,7 +79,8 @@ def _held(bench: Bench, brief: Brief, runners: Sequence[Runner], *, opening: boo
         return Race(of=of, opening=opening, note=str(error)[:MOST_WORDS])
     if len(result.ran) != len(starters):
         return Race(of=of, opening=opening, note="this machine has no clock to race by")
-    racers = tuple(_after(racer, ran) for (racer, _), ran in zip(starters, result.ran, strict=True))
+    now = _worst(result.ran[0])
+    racers = tuple(_after(racer, ran, now) for (racer, _), ran in zip(starters, result.ran, strict=True))
     return Race(of=of, opening=opening, racers=racers, seconds=result.seconds, gpu_ms=result.gpu_ms)
 
 

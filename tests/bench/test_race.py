@@ -235,14 +235,18 @@ def test_nothing_stays_on_the_disk(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_each_case_allocates_is_kept_of_everybody_who_was_recorded(tmp_path: Path) -> None:
+def test_what_each_case_allocates_and_spills_is_kept_of_everybody_who_was_recorded(tmp_path: Path) -> None:
     class Counting(Track):
         def record(self, laid: Laid, cases: tuple[str, ...]) -> Mapping[str, Take] | Fault:
             found = super().record(laid, cases)
             if isinstance(found, Fault):
                 return found
-            return {case: Take(case, take.folder, take.why_not, 7 * len(case)) for case, take in found.items()}
+            return {
+                case: Take(case, take.folder, take.why_not, 7 * len(case), local_bytes=(("_k", len(case)),))
+                for case, take in found.items()
+            }
 
     found = Counting(tmp_path).run("itself", "crashes")
+    assert found["itself"].local_bytes == {"forward": (("_k", 7),), "backward": (("_k", 8),)}
     assert found["itself"].peak_bytes == {"forward": 49, "backward": 56}
     assert found["crashes"].peak_bytes == {}

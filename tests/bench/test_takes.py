@@ -233,6 +233,14 @@ def test_what_v0_chose_is_handed_on_to_all_that_is_held_against_it(bench: Bench)
     assert [request.pins for request in bench.asked] == [(), (), (CHOICE, WIDER), (CHOICE, WIDER), (CHOICE,)]
 
 
+def test_a_take_says_what_its_kernels_spill(bench: Bench) -> None:
+    one = Recording("forward-4x8", "", "it sorts", 5, (), (), local_bytes=(("_k", 24),))
+    bench.answers = GpuAnswer((), (one,))
+    found = bench.checker.brief(bench.laid("v1"), ["forward-4x8"], LIMITS)
+    assert not isinstance(found, Fault)
+    assert found["forward-4x8"].local_bytes == (("_k", 24),)
+
+
 @pytest.mark.parametrize(("took", "allowed"), [(2.0, AT_LEAST_S + 2.0 * PATIENCE), (7.4, 59.6), (7.6, 60.0)])
 def test_a_variant_has_several_times_what_v0_took_and_never_more_than_anybody(
     took: float, allowed: float, bench: Bench

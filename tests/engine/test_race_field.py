@@ -247,6 +247,21 @@ def test_who_left_is_known_where_it_ran() -> None:
     assert list(wide.us) == [(8192, 2)]
 
 
+def test_what_spilled_in_a_case_is_not_known_there_however_fast_it_was() -> None:
+    """Eight warps made mhc_coeffs 1.32x as fast and were refused for 24 bytes in one of three shapes, though sixteen had
+    raced beside them."""
+    facts = made.measurement(*wide_and_narrow())
+    found = race({8: (2.5, 5.0), 16: (2.5, 4.0)})
+    narrow, wide = found.racers[1].laps
+    spilled = found.racers[1].model_copy(update={"laps": (narrow, wide.model_copy(update={"spills": 24}))})
+    assert (found.first, spilled.spills) == (found.racers[1], True)
+    found = found.model_copy(update={"racers": (found.racers[0], spilled, found.racers[2])})
+    _, (narrow_row, wide_row) = tables(found, facts, SUITE)["_k"]
+    assert (1024, 4) in narrow_row.us
+    assert set(wide_row.us) == {(8192, 2), (8192, 16)}
+    assert found.first == found.racers[2]
+
+
 def test_a_race_that_the_source_itself_did_not_finish_says_nothing() -> None:
     facts = made.measurement(*wide_and_narrow())
     found = race({16: (2.5, 5.0)})

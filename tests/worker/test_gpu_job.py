@@ -134,3 +134,14 @@ def test_nothing_is_at_rest_while_something_is_given_back(
     monkeypatch.setattr(gpu_job, "SETTLE_S", 20.0)
     monkeypatch.setattr(gpu_job.torch.cuda, "memory_allocated", Lent(*figures))
     assert gpu_job._at_rest() == 100
+
+
+def test_a_recording_says_what_each_kernel_keeps_in_memory_where_it_keeps_most() -> None:
+    """In bytes: the driver tells Triton words. Whoever says nothing, or nonsense, keeps nothing."""
+
+    def launched(name: str, **facts: Any) -> Any:
+        return SimpleNamespace(src=SimpleNamespace(fn=SimpleNamespace(fn=SimpleNamespace(__name__=name))), **facts)
+
+    some = [launched("_a", n_spills=0), launched("_b", n_spills=6), launched("_b", n_spills=2), launched("_c")]
+    taper: Any = SimpleNamespace(kernels=[*some, launched("_d", n_spills="many")])
+    assert dict(gpu_job._local_bytes(taper)) == {"_a": 0, "_b": 24, "_c": 0, "_d": 0}

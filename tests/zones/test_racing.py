@@ -132,6 +132,48 @@ def test_what_a_pass_allocates_comes_with_its_lap() -> None:
     assert laps == {FWD.id: 1001, BWD.id: 0}
 
 
+@dataclass
+class Spilling(Course):
+    """Everybody runs; who is the last keeps so much in memory, by kernel, and the source itself what it is told."""
+
+    now: tuple[tuple[str, int], ...] = ()
+    last: tuple[tuple[str, int], ...] = ()
+
+    def race(self, entries: tuple[Entry, ...]) -> Result:
+        found = super().race(entries)
+        for place, one in enumerate(found.ran):
+            one.left = ""
+            one.local_bytes = dict.fromkeys(one.blocks, ())
+            one.local_bytes[BWD.id] = self.now if place == 0 else self.last if place == len(entries) - 1 else ()
+        return found
+
+
+@pytest.mark.parametrize(
+    ("now", "last", "spills"),
+    [
+        ((("_k", 0),), (("_k", 24),), 24),
+        ((("_k", 0), ("_l", 8)), (("_k", 24), ("_l", 0)), 24),
+        ((("_k", 4),), (("_k", 24),), 0),
+        ((("_k", 0),), (("_new", 16),), 16),
+        ((("_k", 4),), (("_new", 16),), 0),
+        ((), (("_k", -8),), 0),
+        ((("_k", 0),), (("_k", 0),), 0),
+    ],
+    ids=["new", "new in one", "as before", "another name", "another name, one spilled", "no number", "none"],
+)
+def test_what_spills_where_nothing_did_is_told_of_numbers_and_sends_an_idea_home(
+    now: tuple[tuple[str, int], ...], last: tuple[tuple[str, int], ...], spills: int
+) -> None:
+    numbers = raced(Spilling(now=now, last=last), told()).others[-1]
+    assert {lap.case: lap.spills for lap in numbers.laps} == {FWD.id: 0, BWD.id: spills}
+    assert numbers.numbers and numbers.left == ""
+    race = before_a_round(Spilling(now=now, last=last), told(has_opening_ahead=True))
+    assert race is not None
+    idea = race.others[-1]
+    assert idea.idea and idea.laps
+    assert idea.left == (f"spills {spills} bytes a thread, where nothing was spilled" if spills else "")
+
+
 def test_one_idea_alone_races_with_the_launch_numbers() -> None:
     """jsd had one idea left on an H200, and spent a minute on a round of it that a race would have saved."""
     facts = told(has_opening_ahead=True, has_race_ahead=True)

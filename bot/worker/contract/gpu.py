@@ -102,6 +102,8 @@ class Recording:
     refusal: Refusal | None = None
     choices: tuple[Choice, ...] = ()
     """Of its autotuned kernels."""
+    local_bytes: tuple[tuple[str, int], ...] = ()
+    """What a thread of each kernel keeps in memory at most, for want of registers."""
 
 
 @dataclasses.dataclass(frozen=True)
