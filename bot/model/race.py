@@ -70,9 +70,13 @@ class Racer(Word):
         return not self.numbers and not self.idea
 
     @property
+    def most_spilled(self) -> int:
+        return max((lap.spills for lap in self.laps), default=0)
+
+    @property
     def spills(self) -> bool:
         """Whether it would be refused for that as it stands."""
-        return any(lap.spills for lap in self.laps)
+        return self.most_spilled > 0
 
 
 class Race(Word):

@@ -73,12 +73,15 @@ def _at_worst(racer: Racer) -> float:
 def of(brief: Brief, technique: str) -> float | None:
     """What the last race that this idea ran in made of it over what it was held against. None where it ran in none, did
     not come home, or has had a round since the opening: what it gives a second time nobody saw. Where a case is slower
-    than any verdict lets it be, no more than that: whatever the others gain, it would be refused."""
+    than any verdict lets it be, no more than that, and nothing of one that spills where nothing did: whatever else it
+    gains, it would be refused."""
     had_a_round = bool(brief.rounds_with(technique))
     for race in (brief.race, brief.opening if not had_a_round else None):
         racer = next((one for one in race.others if one.idea == technique), None) if race is not None else None
         if race is not None and racer is not None:
             promised, worst = _over_itself(brief, race, racer), _at_worst(racer)
+            if promised is not None and racer.spills:
+                return 0.0
             pays = promised is not None and worst < TOO_SLOW and brief.goal is not Goal.MEMORY
             return min(promised, worst) if promised is not None and pays else promised
     return None

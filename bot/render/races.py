@@ -43,7 +43,7 @@ def sentence(race: Race) -> str:
     first = race.first
     gain = race.gain(first) if first is not None else None
     if first is None or gain is None:
-        return f"{head}; nobody came home"
+        return f"{head}; nobody came home{' to be chosen' if any(racer.spills for racer in race.others) else ''}"
     return f"{head}; first home at {gain:.2f}x (measured, a dozen blocks a case): {named(first)}"
 
 
@@ -56,6 +56,7 @@ def table(race: Race) -> Trusted:
         speed = f"{gain:.3f}x" if gain is not None else "—"
         cost = f", {racer.gpu_ms:.0f} ms of the GPU" if racer.gpu_ms else ""
         name = text(named(racer), 120) if racer.idea else code(named(racer))
-        rows.append([name, speed, text(racer.left, 120) if racer.left else f"came home{cost}"])
+        spills = f", spills {racer.most_spilled} bytes a thread" if racer.spills else ""
+        rows.append([name, speed, text(racer.left, 120) if racer.left else f"came home{spills}{cost}"])
     head = "Launch numbers" if not any(racer.idea for racer in race.others) else "Idea or launch numbers"
     return grid(["Idea" if race.opening else head, f"Over {variant_name(race.of)}, measured", "How it went"], rows)

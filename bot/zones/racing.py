@@ -56,9 +56,7 @@ def _after(racer: Racer, ran: Ran, now: Mapping[str, int]) -> Racer:
     laps = tuple(
         _lap(case, blocks, ran.peak_bytes.get(case, 0), spilled.get(case, 0)) for case, blocks in ran.blocks.items()
     )
-    worst = max(spilled.values(), default=0)
-    left = ran.left or (f"spills {worst} bytes a thread, where nothing was spilled" if racer.idea and worst else "")
-    return racer.model_copy(update={"laps": laps, "left": left[:MOST_WORDS], "gpu_ms": round(ran.gpu_ms, 3)})
+    return racer.model_copy(update={"laps": laps, "left": ran.left[:MOST_WORDS], "gpu_ms": round(ran.gpu_ms, 3)})
 
 
 def _every(brief: Brief) -> tuple[str, ...]:

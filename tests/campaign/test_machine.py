@@ -10,6 +10,7 @@ from bot.campaign.effects import AskHuman, EndSearch, OpenRound, PlaceOrder, Pus
 from bot.campaign.machine import TURNS, advance, fold, owed, owed_in
 from bot.model.campaign import Campaign, Checkpoint, Outcome, Phase, Stage, StopReason, Zone
 from bot.model.commands import Mode
+from bot.model.diagnosis import CaseRoof
 from bot.model.facts import (
     Cancelled,
     EffectDone,
@@ -27,6 +28,7 @@ from bot.model.facts import (
 )
 from bot.model.policy import RepoPolicy
 from bot.model.reasons import ReasonCode
+from bot.model.verdict import Decision
 from tests.campaign import story as tale
 from tests.examples import many
 
@@ -184,6 +186,38 @@ def test_a_search_without_an_accepted_variant_has_nothing_to_do() -> None:
     )
     assert campaign.outcome is Outcome.NOTHING_TO_DO
     assert SayResult() in owed(campaign)
+
+
+def with_roofs(campaign: Campaign, *percents: float | None) -> Campaign:
+    assert campaign.profile is not None
+    cases = (tale.CASE.id, "another", "a third")
+    roofs = tuple(CaseRoof(case=case, minimum_bytes=8, percent=p) for case, p in zip(cases, percents, strict=False))
+    diagnosis = campaign.profile.diagnosis.model_copy(update={"roofs": roofs})
+    return campaign.model_copy(update={"profile": campaign.profile.model_copy(update={"diagnosis": diagnosis})})
+
+
+@pytest.mark.parametrize(
+    ("percents", "is_left_alone"),
+    [((99.0, 80.0), True), ((99.0, 79.9), False), ((99.0, None), True), ((), True)],
+    ids=["both near", "one is not", "one unknown", "nothing known"],
+)
+def test_one_case_far_from_its_roof_is_a_reason_to_search_however_near_the_others_are(
+    percents: tuple[float | None, ...], is_left_alone: bool
+) -> None:
+    """softmax was left alone on an H100 at 92 %, its rows of 65,536 columns at 65 %; an H200 gave them 1.24x."""
+    ended = EndSearch(order=tale.O2, why=StopReason.EFFICIENT)
+    assert (work_of(with_roofs(searching(roof=92.0), *percents)) == ended) is is_left_alone
+
+
+def test_what_a_winner_made_of_a_case_is_what_counts() -> None:
+    """At 60 % of its roof v0, and 1.5x as fast the winner."""
+    won = tale.verdict(Decision.ACCEPTED, 1.5, 0.5)
+    assert won.score is not None
+    won = won.model_copy(update={"score": won.score.model_copy(update={"roof_percent": 92.0})})
+    one = searching(*tale.round_facts(1, tale.O2, won), roof=40.0)
+    assert one.incumbent == 1
+    assert work_of(with_roofs(one, 60.0)) == EndSearch(order=tale.O2, why=StopReason.EFFICIENT)
+    assert work_of(with_roofs(one, 50.0)) == OpenRound(order=tale.O2, number=2)
 
 
 def test_the_budget_counts_rejected_attempts_too() -> None:

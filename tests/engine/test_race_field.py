@@ -248,7 +248,7 @@ def test_who_left_is_known_where_it_ran() -> None:
 
 
 def test_what_spilled_in_a_case_is_not_known_there_however_fast_it_was() -> None:
-    """Eight warps made mhc_coeffs 1.32x as fast and were refused for 24 bytes in one of three shapes, though sixteen had
+    """Eight warps made mhc_coeffs 1.32x as fast and were refused for 24 bytes in one shape, though sixteen had
     raced beside them."""
     facts = made.measurement(*wide_and_narrow())
     found = race({8: (2.5, 5.0), 16: (2.5, 4.0)})

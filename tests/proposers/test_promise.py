@@ -75,6 +75,14 @@ def test_who_left_or_did_not_race_is_as_it_was() -> None:
     ]
 
 
+def test_who_spills_where_nothing_did_has_no_round_however_fast_it_was() -> None:
+    """jsd lost rounds of a minute each to ideas that spilled."""
+    dry, others = racer("block_rows", 1.3, 1.3), (racer("pipeline_rows", 1.0, 1.1), racer("more_programs", 1.0, 0.9))
+    wet = dry.model_copy(update={"laps": (dry.laps[0], dry.laps[1].model_copy(update={"spills": 8}))})
+    assert tried(told(*others, dry)) == ["block_rows", "pipeline_rows"]
+    assert tried(told(*others, wet)) == ["pipeline_rows"]
+
+
 def test_what_the_incumbents_own_race_says_comes_after_the_opening() -> None:
     """It is held against the incumbent, on which the idea would be built."""
     opening = (racer("pipeline_rows", 0.9, 0.9), racer("block_rows", 1.0, 1.3), racer("more_programs", 1.0, 0.9))

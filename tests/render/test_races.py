@@ -99,6 +99,14 @@ def test_what_one_cost_the_gpu_stands_beside_it_where_that_was_counted() -> None
     assert "of the GPU" not in races.table(RACE)
 
 
+def test_who_spills_came_home_and_it_is_told() -> None:
+    (lap, *laps) = RACE.racers[1].laps
+    wet = RACE.racers[1].model_copy(update={"laps": (lap.model_copy(update={"spills": 24}), *laps)})
+    found = RACE.model_copy(update={"racers": (RACE.racers[0], wet)})
+    assert "came home, spills 24 bytes a thread |" in races.table(found)
+    assert races.sentence(found).endswith("nobody came home to be chosen")
+
+
 def test_hostile_names_come_out_harmless() -> None:
     found = races.table(Race(of=0, racers=(RACE.racers[0], Racer(numbers=(HOSTILE,), left="<img src=x>"))))
     row = found.splitlines()[-1]
