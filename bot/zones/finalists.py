@@ -34,10 +34,15 @@ def asked_last(
     files: tuple[SourceFile, ...],
     found: Measurement,
     following: Callable[[Verdict], tuple[SourceFile, ...]] = lambda verdict: (),
+    passed: Callable[[str], None] = lambda _: None,
 ) -> Measurement:
     """The measurement with what the tools said, where it is accepted without them. `following`: what would be measured
-    next after this verdict; empty where that is not known."""
+    next after this verdict; empty where that is not known. `passed` hears how long they took."""
     if not isinstance(bench, AsksLast):
         return found
     verdict = verdict_on(campaign, number, found)
-    return bench.asked_last(files, found, partial(following, verdict)) if verdict.decision.is_accepted else found
+    if not verdict.decision.is_accepted:
+        return found
+    asked = bench.asked_last(files, found, partial(following, verdict))
+    passed(f"tools asked about v{number}, {asked.seconds - found.seconds:.0f} s")
+    return asked

@@ -66,7 +66,7 @@ from bot.zones.profiling import counted, profiled
 from bot.zones.racing import before_a_round, raced
 from bot.zones.report import ZoneReport, about
 from bot.zones.rivals import of_winner
-from bot.zones.workshop import Preflight, Workshop
+from bot.zones.workshop import Preflight, Workshop, stepped
 
 __all__ = ["Preflight", "Shift", "Workshop", "measure", "read_campaign", "work"]
 
@@ -231,10 +231,12 @@ class Shift:
         # Hostile text is refused before any of it runs.
         measurement = unrun(self.campaign, effect.number)
         if measurement is None:
-            bench = self.bench(profile)
-            measurement = timed(bench.measure(files, passports=True), profile.suite)
+            bench, step = self.bench(profile), partial(stepped, self._shop.passed)
+            name = f"v{effect.number} checked and measured"
+            measurement = timed(step(name, lambda: bench.measure(files, passports=True)), profile.suite)
             following = partial(self._following, effect, measurement)
-            measurement = asked_last(bench, self.campaign, effect.number, files, measurement, following)
+            heard = (following, self._shop.passed)
+            measurement = asked_last(bench, self.campaign, effect.number, files, measurement, *heard)
         return VariantMeasured(order=effect.order, number=effect.number, measurement=measurement)
 
     def _following(self, effect: MeasureVariant, measurement: Measurement, verdict: Verdict) -> tuple[SourceFile, ...]:

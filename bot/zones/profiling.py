@@ -6,7 +6,6 @@ The same step in a campaign and in `kernelwright profile`.
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -29,6 +28,7 @@ from bot.model.profiling import Counters, Moved, Timeline
 from bot.model.rivals import Rival
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile
+from bot.zones.workshop import stepped
 
 T = TypeVar("T")
 
@@ -144,13 +144,6 @@ def with_traffic(profile: Profile, counted: Counted) -> Profile:
     return profile.model_copy(update={"traffic": found})
 
 
-def _stepped(passed: Callable[[str], None], name: str, work: Callable[[], T]) -> T:
-    began = time.monotonic()
-    found = work()
-    passed(f"{name}, {time.monotonic() - began:.0f} s")
-    return found
-
-
 def profiled(
     bench: Bench,
     site: KernelSite,
@@ -169,7 +162,7 @@ def profiled(
     where this bench cannot; it is called when nothing is timed any more. `baseline_read` hears of the
     untouched kernel as soon as it was measured, and may end it there. `passed` hears of each step once it is over:
     together they take minutes."""
-    step = partial(_stepped, passed)
+    step = partial(stepped, passed)
     apart = watch and isinstance(bench, Looks)
     if watch and isinstance(bench, Plays):
         bench.expect_rivals()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from bot.bench.finish import finish
 from bot.bench.gpu import Gpu
@@ -17,6 +19,8 @@ from bot.model.facts import Fact
 from bot.model.reasons import ReasonCode
 from bot.zones.clock import utc_now
 
+T = TypeVar("T")
+
 
 def _log(campaign: Campaign, fact: Fact) -> None:
     print(f"{campaign.id}: {fact.kind}", file=sys.stderr, flush=True)
@@ -24,6 +28,13 @@ def _log(campaign: Campaign, fact: Fact) -> None:
 
 def _mention(step: str) -> None:
     print(f"  {step}", file=sys.stderr, flush=True)
+
+
+def stepped(passed: Callable[[str], None], name: str, work: Callable[[], T]) -> T:
+    began = time.monotonic()
+    found = work()
+    passed(f"{name}, {time.monotonic() - began:.0f} s")
+    return found
 
 
 def _close(bench: Bench) -> None:
@@ -56,7 +67,7 @@ class Workshop:
     told: Callable[[Campaign, Fact], None] = _log
     """Who hears of each fact once it is written down; the campaign holds it already."""
     passed: Callable[[str], None] = _mention
-    """Who hears of the steps of a profile on the way; nothing of it is written down."""
+    """Who hears of the steps of a profile and of a round on the way; nothing of it is written down."""
 
 
 class Preflight(Exception):

@@ -82,12 +82,17 @@ def test_a_bench_without_tools_has_said_all(monkeypatch: pytest.MonkeyPatch) -> 
     assert asked_last(Silent(found()), a.measured(), NUMBER, (), found()) == found()
 
 
-def test_what_they_say_is_in_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_they_say_is_in_the_journal_and_how_long_each_step_took_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ending(monkeypatch, Decision.ACCEPTED)
-    shop = Workshop(repo=Repo.init(tmp_path / "a.git", bare=True), python="python", scratch=tmp_path)
+    heard: list[str] = []
+    repo = Repo.init(tmp_path / "a.git", bare=True)
+    shop = Workshop(repo=repo, python="python", scratch=tmp_path, passed=heard.append)
     shift = Shift(a.measured(), shop)
     shift._bench = Tools(found())  # there is no tree here that one could be opened on
     fact = shift.measure(MeasureVariant(order="o", number=NUMBER))
+    assert heard == [f"v{NUMBER} checked and measured, 0 s", f"tools asked about v{NUMBER}, 0 s"]
     assert isinstance(fact, VariantMeasured)
     assert {name: getattr(fact.measurement, name) for name in SAID} == SAID
 
