@@ -176,7 +176,7 @@ def _shared(campaign: Campaign, profile: Profile, at: dict[str, str], rivals: Ri
         "at": at,
         "created": at.get("created", "unknown"),
         "held_back": steps.held_back(campaign),
-        "searched": steps.searched(campaign),
+        "counted": steps.counted(campaign),
         "history": story.story(campaign),
         "stopped": labels.STOPPED[campaign.stopped] if campaign.stopped else "unknown",
         "title": view.title_of(campaign, number),

@@ -70,9 +70,12 @@ def held_back(campaign: Campaign) -> str:
     return f"{cause}; at {roof(campaign)}" if roof(campaign) else cause
 
 
+def counted(campaign: Campaign) -> str:
+    return f"{len(view.judged(campaign))} of at most {numbers.many(view.budget(campaign), 'variant')} judged"
+
+
 def searched(campaign: Campaign) -> str:
-    judged = len(view.judged(campaign))
-    count = f"{judged} of at most {numbers.many(view.budget(campaign), 'variant')} judged"
+    count = counted(campaign)
     if not campaign.incumbent:
         return (
             f"{count}; nothing better than v0 yet" if campaign.stopped is None else f"{count}; nothing better than v0"
