@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from bot.model.diagnosis import Bottleneck, Strategy
 
 SUMS = ("sum_together", "sum_at_once")
-ATOMICS = ("add_in_float32", "partial_sums")
+ATOMICS = ("add_in_float32", "partial_sums", "relax_atomics")
 ARITHMETIC = ("divide_once", "share_exponentials", "base_two")
 SCALES = ("scale_at_store", "scale_in_kernel", "read_the_number")
 LATE = (*ATOMICS, *SUMS, *SCALES, "scale_sum", *ARITHMETIC, "cache_hints")
@@ -78,6 +78,7 @@ AIMS: dict[str, Aim] = {
     "block_rows": Aim(("P0", "G2"), UNHIDDEN, "several rows make one block, whose loads and sums wait together"),
     "rows_at_once": Aim(("P0", "G2"), UNHIDDEN, "a program of one short row is mostly start and end"),
     "add_in_float32": Aim(("G1",), ("waiting", "issue"), "an addition in half precision is a loop of compare and swap"),
+    "relax_atomics": Aim(("G1",), ("waiting",), "an addition that says no order waits for all memory of its program"),
     "partial_sums": Aim(("G1",), ("waiting", "excess"), "additions to the same few places queue"),
     "sum_together": Aim(("G1", "M3"), ("fixed", BESIDE), "torch adds up and rounds in four small launches"),
     "sum_at_once": Aim(("G1", "M3"), ("fixed", BESIDE), "torch adds up and rounds in two small launches"),

@@ -79,6 +79,11 @@ class Brief:
         return frozenset(every - of_forward) if of_forward else frozenset()
 
     @property
+    def launched(self) -> frozenset[str]:
+        """Kernels that a scored case of the incumbent launches."""
+        return frozenset(launch.kernel for case in self.facts.cases for launch in case.launches)
+
+    @property
     def tuned(self) -> frozenset[str]:
         """Kernels of the incumbent that tune themselves."""
         return frozenset().union(*(kernels.tuned(file.text) for file in self.sources))

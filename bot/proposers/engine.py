@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from bot.campaign.lineage import NUMBERS_TECHNIQUE
 from bot.engine import fitting, rewriting, settings_table
-from bot.engine.transforms import ACROSS_FILES, PER_KERNEL, TRANSFORMS, more_programs
+from bot.engine.transforms import ACROSS_FILES, PER_KERNEL, TRANSFORMS, more_programs, relax_atomics
 from bot.engine.transforms.rewrite import FilesRewrite, Rewrite, of_one_file
 from bot.model.ids import Digest
 from bot.model.variant import Hypothesis, Proposal, sources_digest
@@ -43,6 +43,7 @@ FORECASTS: dict[str, Change] = {
     "rows_at_once": as_it_was,
     "add_in_float32": as_it_was,
     "partial_sums": as_it_was,
+    "relax_atomics": as_it_was,
     "sum_together": as_it_was,
     "sum_at_once": as_it_was,
     "reduce_loss": as_it_was,
@@ -66,6 +67,7 @@ ON_A_GPU = (
     *combined.TOGETHER,
     *("divide_once", "share_exponentials", "base_two", "tanh_by_exp2", "pipeline_steps", "rows_at_once"),
     *("drop_sort", "scale_in_kernel", "read_the_number", "scale_sum", "sum_behind_loop", "sum_together", "sum_at_once"),
+    "relax_atomics",
 )
 """Rewrites that take away instructions, meetings of warps, programs or launches of torch, or hide what is waited for.
 What anybody waits for the model cannot tell, and launches of torch it does not know."""
@@ -122,6 +124,10 @@ def _rewrites(brief: Brief, name: str) -> Iterator[tuple[FilesRewrite, Change]]:
     made = combined.of_file if name in combined.TOGETHER else rewriting.of_file
     for file in brief.sources:
         rewrite, change = made(name, file.text), FORECASTS[name]
+        if rewrite is None:
+            continue
+        if name == "relax_atomics":
+            rewrite = relax_atomics.of_kernels(file.text, brief.launched)
         if rewrite is None:
             continue
         if name == "more_programs" and (widest := room.widest(brief, rewrite.kernels)):

@@ -14,6 +14,7 @@ from bot.model.verdict import Decision
 from bot.proposers import engine, promise
 from bot.proposers.brief import Brief
 from tests.engine.test_group_chain import GROUPED
+from tests.engine.test_relax_atomics import KERNEL
 from tests.proposers.scene import BWD, FWD, PATH, after, brief
 from tests.proposers.test_raced import measured
 
@@ -173,3 +174,16 @@ def test_a_kernel_whose_programs_wait_for_each_other_is_mended_first_and_then_ra
 def test_where_that_was_refused_others_are_tried_on_what_was_there() -> None:
     found = tried(grouped())
     assert found[:2] == ["add_in_float32", "partial_sums"] and "scale_sum" in found
+
+
+def test_additions_of_kernels_that_no_case_launches_stay_as_they_are() -> None:
+    """mhc.py holds the kernels of three ops."""
+    text = GROUPED.replace("_group_backward_kernel", "_rms_norm_backward_kernel")
+    other = KERNEL.partition("@triton.jit")[2].replace("_k(", "_of_another_op(")
+    files = (SourceFile(path=PATH.format("rms_norm"), text=f"{text}\n\n@triton.jit{other}"),)
+    known, found = told(sources=files, original=files), None
+    while (idea := engine.propose(known)) is not None:
+        found = idea if idea.hypothesis.technique == "relax_atomics" else found
+        known = after(known, idea, Decision.REJECTED)
+    assert found is not None
+    assert found.files[0].text.count('sem="relaxed"') == 2 and found.files[0].text.endswith(other)

@@ -1,0 +1,86 @@
+"""Say of atomic additions that nobody waits for them.
+
+An addition that says nothing of its order gets the strictest one: compiled for sm_90 all memory of the program is
+waited for in front of it (`MEMBAR`) and its cache is emptied behind it (`CCTL.IVALL`), once for each addition. A sum
+that is read when the launch is over needs none of that, as the end of a launch is waited for anyway. What is added, and
+where, stays as it is, and so does the order in which programs come, which is left to chance.
+
+Asks for a kernel whose every atomic is an addition that stands for itself: who looks at what one returns counts
+programs or has them wait for each other. What is added to has to be a parameter that the kernel names nowhere else, so
+that nobody reads it meanwhile. Where one of them says an order already, its author has thought about it, and nothing
+changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import libcst as cst
+
+from bot.engine import kernels, source
+from bot.engine.atomics import ADDITION
+from bot.engine.finding import findall
+from bot.engine.source import NotUnderstood
+from bot.engine.transforms.rewrite import Rewrite, each_kernel, in_place
+
+ORDER, RELAXED = "sem", cst.SimpleString('"relaxed"')
+TITLE = "Nobody waits for atomic additions"
+WHY = "An addition that says nothing of its order waits for all memory of its program and empties its cache."
+COMMENT = "Relaxed, as the sums are read when all programs are done."
+
+
+def _additions(kernel: cst.FunctionDef) -> list[cst.Call]:
+    atomics = [call for call in kernels.calls(kernel) if kernels.called_name(call).startswith("atomic_")]
+    alone = [cst.ensure_type(cst.ensure_type(one, cst.Expr).value, cst.Call) for one in findall(kernel, ADDITION)]
+    if not atomics or len(atomics) != len(alone):
+        raise NotUnderstood("there is no atomic addition, or somebody looks at what one returns")
+    if any(arg.star or (arg.keyword is not None and arg.keyword.value == ORDER) for call in alone for arg in call.args):
+        raise NotUnderstood("an order is said already, or nobody knows what is handed over")
+    return alone
+
+
+def _pointer(call: cst.Call) -> str:
+    """What an address begins with: `pointer + this + that`."""
+    address = kernels.argument(call, 0, "pointer")
+    while isinstance(address, cst.BinaryOperation) and isinstance(address.operator, cst.Add):
+        address = address.left
+    if not isinstance(address, cst.Name):
+        raise NotUnderstood("an address does not begin with a pointer")
+    return str(address.value)
+
+
+def _refuse_readers(kernel: cst.FunctionDef, additions: list[cst.Call]) -> None:
+    pointers = [_pointer(call) for call in additions]
+    for name in set(pointers):
+        if name not in source.parameters(kernel) or source.loads(kernel.body, name) != pointers.count(name):
+            raise NotUnderstood(f"{name} is more than what is added to")
+
+
+def _change(module: cst.Module, name: str) -> cst.Module:
+    kernel = source.kernel_named(module, name)
+    assert kernel is not None
+    additions = _additions(kernel)
+    _refuse_readers(kernel, additions)
+
+    def relaxed(node: cst.CSTNode) -> cst.CSTNode:
+        return source.with_argument(cst.ensure_type(node, cst.Call), ORDER, RELAXED)
+
+    return in_place(module, kernel, additions, relaxed, COMMENT)
+
+
+def rewrite(text: str, only: str = "") -> Rewrite | None:
+    return each_kernel(text, _change, title=TITLE, why=WHY, tuned=True, only=only)
+
+
+def of_kernels(text: str, names: Collection[str]) -> Rewrite | None:
+    """Those alone: kernels of another op in the same file are that op's to try."""
+    whole, done = rewrite(text), list[Rewrite]()
+    for name in (name for name in whole.kernels if name in names) if whole is not None else ():
+        found = rewrite(done[-1].text if done else text, name)
+        done += [found] if found is not None else []
+    return replace(done[-1], kernels=tuple(one.kernels[0] for one in done)) if done else None
+
+
+def applies(text: str) -> bool:
+    return rewrite(text) is not None
