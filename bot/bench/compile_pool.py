@@ -30,6 +30,7 @@ SURVEY_BUDGET_S = 5.0
 BASELINE_BUDGET_S = 60.0
 """v0 is not a candidate: a slow compile of it is part of what is wrong, and on a busy machine its 3 s became 12."""
 NO_END_S = 86400.0
+"""A day: a request cannot say infinity."""
 MOST_PROCESSES = 8
 LEFT_FREE = 4
 """Processors for the judge, its replayer and their drivers."""

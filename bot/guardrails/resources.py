@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from bot.guardrails.hearing import Weighed, note, reject
 from bot.model.measurement import Measurement, Passport, Resources
@@ -24,7 +24,7 @@ def _launched(measurement: Measurement) -> dict[str, int]:
     return _worst((launch.kernel, launch.resources) for launch in launches if launch.resources is not None)
 
 
-def _more(before: dict[str, int], after: dict[str, int]) -> Iterator[tuple[str, int, int]]:
+def spilled_more(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[tuple[str, int, int]]:
     """A kernel under a new name is held against the worst that v0 has; of a v0 nobody compiled, nothing is known."""
     most = max(before.values(), default=None)
     for kernel, spilled in after.items():
@@ -34,7 +34,7 @@ def _more(before: dict[str, int], after: dict[str, int]) -> Iterator[tuple[str, 
 
 
 def _spills(before: Measurement, after: Measurement) -> Iterator[Finding]:
-    for kernel, was, spilled in _more(_launched(before), _launched(after)):
+    for kernel, was, spilled in spilled_more(_launched(before), _launched(after)):
         if was <= 0:
             yield reject(NAME, f"{kernel} now spills {spilled} bytes a thread, and v0 spills none")
         else:
@@ -47,7 +47,7 @@ def _passport(before: Passport, after: Passport | None, own: str) -> Iterator[Fi
     elif before.ok and after is not None and not after.ok:
         yield reject(NAME, f"it no longer compiles for {after.arch}: {after.error or 'no reason given'}")
     elif after is not None and after.arch != own:
-        for kernel, was, spilled in _more(_worst(before.kernels), _worst(after.kernels)):
+        for kernel, was, spilled in spilled_more(_worst(before.kernels), _worst(after.kernels)):
             yield note(NAME, f"{kernel} now spills {spilled} bytes a thread on {after.arch}, v0 spills {was}")
 
 

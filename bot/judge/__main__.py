@@ -53,7 +53,7 @@ CLOCK = ("start", "open", "blocks", "common", "burst", "roof", "close")
 MOST_THREADS = 4
 """That prepare probes: those of large hidden shapes take a second and more of one processor each."""
 MOST_AT_ONCE = 12
-"""Of the evaluations behind them: one hidden shape of fused_neighborhood_attention takes 50 s of a processor and a
+"""Of the evaluations behind them: one hidden shape of fused_neighborhood_attention takes 48 s of a processor and a
 gigabyte, all its others together as long."""
 
 

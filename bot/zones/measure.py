@@ -166,8 +166,9 @@ class Shift:
                 raise Preflight(ReasonCode.PREFLIGHT_FAILED, what)
 
         count = partial(counted, beside, sources) if watched else None
-        listen = partial(profiled, baseline_read=can_be_judged, passed=shop.passed)
-        return listen(bench, *subject, differing, watch=watched, count=count)
+        return profiled(
+            bench, *subject, differing, watch=watched, count=count, baseline_read=can_be_judged, passed=shop.passed
+        )
 
     def profile(self, effect: ProfileKernel) -> Fact:
         assert self.campaign.command is not None and self.campaign.pull is not None
@@ -231,12 +232,11 @@ class Shift:
         # Hostile text is refused before any of it runs.
         measurement = unrun(self.campaign, effect.number)
         if measurement is None:
-            bench, step = self.bench(profile), partial(stepped, self._shop.passed)
-            name = f"v{effect.number} checked and measured"
-            measurement = timed(step(name, lambda: bench.measure(files, passports=True)), profile.suite)
+            bench, passed, name = self.bench(profile), self._shop.passed, f"v{effect.number} checked and measured"
+            found = stepped(passed, name, lambda: bench.measure(files, passports=True))
+            measurement = timed(found, profile.suite)
             following = partial(self._following, effect, measurement)
-            heard = (following, self._shop.passed)
-            measurement = asked_last(bench, self.campaign, effect.number, files, measurement, *heard)
+            measurement = asked_last(bench, self.campaign, effect.number, files, measurement, following, passed)
         return VariantMeasured(order=effect.order, number=effect.number, measurement=measurement)
 
     def _following(self, effect: MeasureVariant, measurement: Measurement, verdict: Verdict) -> tuple[SourceFile, ...]:

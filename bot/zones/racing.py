@@ -13,6 +13,7 @@ from bot.bench.bailiff import Objection
 from bot.bench.measure import Bench
 from bot.bench.race import Entry, Ran
 from bot.engine import race_field
+from bot.guardrails.resources import spilled_more
 from bot.model.measurement import Block
 from bot.model.race import MOST_RACERS, Lap, Race, Racer
 from bot.model.variant import Proposal
@@ -36,18 +37,16 @@ def _worst(ran: Ran) -> dict[str, int]:
 
 
 def _spills(case: str, ran: Ran, now: Mapping[str, int]) -> int:
-    """Where the source as it stands keeps everything in registers; a kernel under a new name is held against its worst,
-    as the guardrail does."""
-    most = max(now.values(), default=0)
-    return max((n for kernel, n in ran.local_bytes.get(case, ()) if not now.get(kernel, most)), default=0)
+    """Where the source as it stands keeps everything in registers: what the guardrail would reject it for."""
+    mine = dict(ran.local_bytes.get(case, ()))
+    return max((spilled for _, was, spilled in spilled_more(now, mine) if was <= 0), default=0)
 
 
 def _lap(case: str, blocks: tuple[Block, ...], peak_bytes: int, spills: int) -> Lap:
     found = process_mean(blocks)
     reach = student_quantile(FUTILE, found.freedom) * found.error
     speedup, low, high = (round(math.exp(found.mean + way * reach), 6) for way in (0, -1, 1))
-    known = {"speedup": speedup, "low": low, "high": high, "blocks": len(blocks)}
-    return Lap(case=case, peak_bytes=peak_bytes, spills=max(0, spills), **known)
+    return Lap(case=case, speedup=speedup, low=low, high=high, blocks=len(blocks), peak_bytes=peak_bytes, spills=spills)
 
 
 def _after(racer: Racer, ran: Ran, now: Mapping[str, int]) -> Racer:
