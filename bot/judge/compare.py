@@ -302,6 +302,7 @@ class Case:
             drawn=known.drawn.get(key, 0.0),
             drawn_lean=known.drawn_lean.get(key, 0.0),
             unheard=tuple(draw.call.id for draw in known.unheard),
+            values=known.describes,
         )
 
     def row(self, mark: Mark | None, *, baseline: bool) -> Row:
@@ -314,8 +315,8 @@ class Case:
             return Row(self.name, not baseline, "", None, clip(why))
         if mark is not None and not ratio <= 1:
             times = f"{ratio:.3g} times" if number is not None else "beyond"
-            why = f"{label}: its {mark.rule} error is {times} what the untouched kernel's own error allows"
-            return Row(self.name, False, label, number, why)
+            why = f"its {mark.rule} error is {times} what the untouched kernel's own error allows ({mark.said})"
+            return Row(self.name, False, label, number, clip(f"{label}: {why}"))
         excused = f"; not required, as the untouched kernel fails: {self.excuse}" if self.excuse else ""
         return Row(self.name, True, label, number, clip(f"{self.probes} sets of inputs{excused}"))
 

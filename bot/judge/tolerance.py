@@ -129,6 +129,8 @@ class Entry:
     """How far its values leaned together there, see `leaned`."""
     unheard: tuple[str, ...] = ()
     """Further draws of the same that it was not heard on yet."""
+    values: str = ""
+    """What it was asked with, for people."""
 
     @property
     def rows(self) -> int:
@@ -166,6 +168,8 @@ class Mark:
     rule: str
     ratio: float
     """error / limit; may be NaN, so ask `not ratio <= 1`."""
+    said: str = ""
+    """The error, that of the untouched kernel and what both were asked with, for people."""
     unheard: tuple[str, ...] = ()
     """Draws of the untouched kernel that may raise the limit."""
 
@@ -181,15 +185,19 @@ def worse(one: Mark | None, other: Mark) -> Mark:
     return one
 
 
+def _said(error: float, own: float, values: str = "") -> str:
+    return f"{error:.2g} of the largest value, its own {own:.2g}" + (f"; {values}" if values else "")
+
+
 def _largest(entries: Sequence[Entry]) -> Iterator[tuple[str, Mark]]:
     for entry in entries:
         yardstick = max(float(entry.baseline.worst.max()), NOISE_FACTOR * float(entry.noise.worst.max()))
         few = entry.rows < ROWS_FOR_LARGEST
         if few:
             yardstick = max(yardstick, entry.drawn)
-        limit = MAX_FACTOR * yardstick + MAX_ULPS * entry.ulp
-        ratio = _over(float(entry.variant.worst.max()), limit)
-        yield entry.case, Mark(entry.label, "largest", ratio, entry.unheard if few else ())
+        error, limit = float(entry.variant.worst.max()), MAX_FACTOR * yardstick + MAX_ULPS * entry.ulp
+        said = _said(error, float(entry.baseline.worst.max()), entry.values)
+        yield entry.case, Mark(entry.label, "largest", _over(error, limit), said, entry.unheard if few else ())
 
 
 def _median(found: Sequence[Errors]) -> float:
@@ -208,7 +216,7 @@ def _typical(entries: Sequence[Entry]) -> Iterator[tuple[str, Mark]]:
         noise = _median([entry.noise for entry in group])
         mine = _median([entry.variant for entry in group])
         ratio = _over(mine, RMS_FACTOR * max(base, noise) + RMS_ULPS * group[0].ulp)
-        yield max(group, key=lambda entry: entry.rows).case, Mark(label, "typical", ratio)
+        yield max(group, key=lambda entry: entry.rows).case, Mark(label, "typical", ratio, _said(mine, base))
 
 
 def _leaning(entries: Sequence[Entry]) -> Iterator[tuple[str, Mark]]:
@@ -220,8 +228,9 @@ def _leaning(entries: Sequence[Entry]) -> Iterator[tuple[str, Mark]]:
         if few:
             yardstick = max(yardstick, entry.drawn_lean)
         limit = RMS_FACTOR * yardstick + LEAN_ULPS * entry.ulp + LEAN_ULPS_OF_FLOAT32 * FLOAT32_ULP
-        ratio = _over(abs(entry.variant.lean), limit)
-        yield entry.case, Mark(entry.label, "common", ratio, entry.unheard if few else ())
+        said = _said(entry.variant.lean, entry.baseline.lean, entry.values)
+        mark = Mark(entry.label, "common", _over(abs(entry.variant.lean), limit), said, entry.unheard if few else ())
+        yield entry.case, mark
 
 
 def unfit(entries: Sequence[Entry]) -> str:

@@ -68,10 +68,10 @@ def test_the_sort_and_all_that_led_from_it_to_the_threshold_go() -> None:
         "def _kernel(x_ptr, x_stride, out_ptr, out_stride, n_cols, BLOCK_SIZE: tl.constexpr):",
         "",
         f"    # {drop_sort.WHY}",
-        "    above = mask",
+        '    above = (x > tl.max(tl.where(mask, x, -float("inf")), 0) - 1.0) & mask',
         "    count = tl.sum(above.to(tl.int32), 0)",
         "    k_before = count + 1",
-        "    threshold = 0.0",
+        "    threshold = -1.0",
         "    while (count > 0) & (count < k_before):",
         "        k_before = count",
         "        threshold = (tl.sum(tl.where(above, x, 0.0), 0) - 1.0) / k_before.to(tl.float32)",
@@ -170,6 +170,14 @@ steep = -(2.0 ** torch.arange(60.0)).repeat(2, 1)  # a step leaves out a few of 
 torch.testing.assert_close(after.sparse(steep), before.sparse(steep), rtol=1e-5, atol=2e-6)
 equal = torch.full((2, 128), 3e6)  # their threshold is rounded to themselves
 assert (after.sparse(equal) <= 1).all(), after.sparse(equal)
+higher = torch.randn(3, 40) + 1000.0
+torch.testing.assert_close(after.sparse(higher), before.sparse(higher), rtol=1e-5, atol=2e-3)
+endless = torch.randn(2, 40)
+endless[:, 7] = float("inf")
+torch.testing.assert_close(after.sparse(endless), before.sparse(endless))  # whoever trains has to see it
+lower = torch.zeros(2, 100)  # just above, at and below one less than the largest
+lower[:, :4] = torch.tensor([1.0, 2.0 ** -20, 0.0, -(2.0 ** -20)])
+torch.testing.assert_close(after.sparse(lower), before.sparse(lower), rtol=1e-6, atol=1e-6)
 """
 
 

@@ -82,7 +82,8 @@ def test_a_wrong_output_fails_and_says_by_how_much(known: list[Known], tmp_path:
     assert not row.passed
     assert row.worst == "output y"
     assert row.margin is not None and row.margin > 1
-    assert "times what the untouched kernel's own error allows" in row.detail
+    assert "times what the untouched kernel's own error allows (" in row.detail
+    assert "of the largest value, its own " in row.detail
 
 
 def test_one_wrong_small_row_is_not_hidden_by_the_large_ones(known: list[Known], tmp_path: Path) -> None:
@@ -92,7 +93,8 @@ def test_one_wrong_small_row_is_not_hidden_by_the_large_ones(known: list[Known],
         y[smallest] *= 1.001
         return y
 
-    assert not judged(known, tmp_path, altered(change))[FORWARD].passed
+    row = judged(known, tmp_path, altered(change))[FORWARD]
+    assert not row.passed and "; values: huge" in row.detail
 
 
 def test_a_wrong_gradient_fails_the_pass_that_has_one(known: list[Known], tmp_path: Path) -> None:

@@ -2,15 +2,17 @@
 
 A sort says at once how many elements that are, and costs far more than all the rest. Of liger-kernel's sparsemax it is
 nearly all of the forward pass, which stood at 1.5 % of its roof on an H200 (2.5 ms for 1024 rows of 32,000 columns); a
-copy in float32 and indices that nobody reads come with it. In steps it needs no order (Michelot, 1986): begin with the
-whole row, take the threshold of what is left, and leave out what does not lie above it, until nothing does. Each step
-is two sums in registers, and a dozen of them is usual. No step leaves out what belongs to the end, so the same elements
-are kept, and `tau` is the same quotient of the same sum.
+copy in float32 and indices that nobody reads come with it. In steps it needs no order (Michelot, 1986): take the
+threshold of what is left, and leave out what does not lie above it, until nothing does. What is kept sums to one, so it
+lies less than one below the largest, and the steps begin there: a row of normal numbers has a few dozen such elements,
+and three or four steps, each of two sums in registers. Begun with the whole row it would be a dozen. No step leaves out
+what belongs to the end, so the same elements are kept, and `tau` is the same quotient of the same sum.
 
 Looked for is the whole of it: `torch.sort(x, descending=True)` of the rows that the kernel gets as well, and in the
 kernel the running sum, the comparison, the count and the quotient, whatever their names and however many lines they
 take. Where rounding leaves nothing above a threshold, as in a row of large equal numbers, that of the last step stands.
-A row with an infinity or something that is no number has no threshold, before or after, and comes out otherwise.
+A row with an infinity has no threshold: nothing lies above it, and as before `tau` is then -1, of nothing kept, so that
+the infinity comes out. What is no number the largest may overlook, and whatever is made of it was no threshold before.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, each_kernel, refuse_long_lines
 
-WHY = "In steps, as no order is needed for it: each leaves out what is not above the threshold of what was left."
+WHY = "In steps, as no order is needed: what is kept lies less than 1 below the largest, and above its own threshold."
 BEFORE = "k_before"
 SORTED = m.Attribute(
     value=m.Call(
@@ -42,10 +44,10 @@ THRESHOLD = (
 )
 KEPT = "({row} > (tl.cumsum(tl.where({mask}, {row}, 0.0), 0) - 1.0) / ({cols} + 1).to(tl.float32)) & {mask}"
 STEPS = """
-{kept} = {mask}
+{kept} = ({row} > tl.max(tl.where({mask}, {row}, -float("inf")), 0) - 1.0) & {mask}
 {count} = tl.sum({kept}.to(tl.int32), 0)
 {before} = {count} + 1
-{tau} = 0.0
+{tau} = -1.0
 while ({count} > 0) & ({count} < {before}):
     {before} = {count}
     {tau} = (tl.sum(tl.where({kept}, {row}, 0.0), 0) - 1.0) / {before}.to(tl.float32)
@@ -273,8 +275,9 @@ def rewrite(text: str) -> Rewrite | None:
         why="What is kept lies above a threshold that is a sum over what is kept. A sort finds it at once and takes "
         "most of the pass. In steps, each of which leaves out what does not lie above the threshold of what was left, "
         "it needs no order, no copy in float32 and no indices.",
-        seen="On an H200 the sort is nearly all of sparsemax's forward, 2.5 ms for 1024 rows of 32,000 columns. No GPU "
-        "has timed this yet.",
+        seen="On an H200 the sort is nearly all of sparsemax's forward, 2.5 ms for 1024 rows of 32,000 columns. On an "
+        "H100 steps that began with the whole row made that forward 8.7x as fast in a race, and those of 1,024 and "
+        "4,096 columns 7.8x and 6.4x.",
     )
 
 
