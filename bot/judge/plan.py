@@ -32,10 +32,13 @@ ROWS_OF_A_LARGEST = 32
 """Of fewer rows the largest error is luck, see tolerance.py."""
 DRAWS = 15
 """So many more of each check one of whose results has so few."""
+DRAWS_OF_MANY = 9
+"""Of every other check, on a GPU: how far many rows lean together is luck too where few numbers stand behind them."""
 BYTES_OF_A_DRAW = 2**18
-"""Of the tensors of a check that is drawn further. With larger ones the oracle takes its time."""
+"""Of the tensors of a check that is drawn so often. With larger ones the oracle takes its time."""
 DRAWS_PER_DIRECTION = 450
-"""On a GPU: the untouched kernel takes them once, and compiles nothing for them."""
+"""On a GPU: the untouched kernel takes them once, and compiles nothing for them. Nobody is asked for one before some
+variant fails for want of it."""
 
 WIDE = 2048
 """Columns beyond which a check gets one set of values, and the extremes."""
@@ -260,9 +263,11 @@ def _fewest_rows(call: Call) -> int:
     return max(1, min((math.prod(shape[:-1] if len(shape) > 1 else shape) for shape in shapes), default=1))
 
 
-def _wanted(recipe: Recipe, probe: Probe) -> int:
+def _wanted(recipe: Recipe, probe: Probe, *, on_gpu: bool) -> int:
     large = _tall(recipe, probe.shape) or probe.call.nbytes > BYTES_OF_A_DRAW
-    return 0 if large or _fewest_rows(probe.call) >= ROWS_OF_A_LARGEST else DRAWS
+    if large or _fewest_rows(probe.call) >= ROWS_OF_A_LARGEST:
+        return DRAWS_OF_MANY if on_gpu else 0
+    return DRAWS
 
 
 def draws_of(recipe: Recipe, probes: tuple[Probe, ...], seed: int, *, on_gpu: bool = False) -> tuple[Probe, ...]:
@@ -276,7 +281,7 @@ def draws_of(recipe: Recipe, probes: tuple[Probe, ...], seed: int, *, on_gpu: bo
     for round_ in range(DRAWS):
         for probe in probes:
             cost = 1 if on_gpu else _rows(recipe, probe.shape) * turns
-            if round_ >= _wanted(recipe, probe) or cost > left[probe.call.direction]:
+            if round_ >= _wanted(recipe, probe, on_gpu=on_gpu) or cost > left[probe.call.direction]:
                 continue
             left[probe.call.direction] -= cost
             name = f"{len(probes) + len(draws):03d}"
