@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -78,7 +79,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / "stock" / path).write_text(text, encoding="utf-8")
     campaign = fold(Campaign(id=a.CAMPAIGN_ID), folded())
     one = SimpleNamespace(kernel="rms_norm", folder="one", number=3, is_over=True, campaign=campaign)
-    monkeypatch.setattr(WINNERS, "tables", lambda: SimpleNamespace(read_all=lambda folder: [one]))
+    two = SimpleNamespace(**{**vars(one), "folder": "two"})
+    monkeypatch.setattr(
+        WINNERS, "tables", lambda: SimpleNamespace(read_all=lambda folder: [two if folder.name == "later" else one])
+    )
     return tmp_path
 
 
@@ -134,6 +138,17 @@ def test_nothing_is_written_over(place: Path, capsys: pytest.CaptureFixture[str]
 def test_a_campaign_can_be_left_out_by_a_name_that_is_there(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "has a winner" in refused(place, capsys, "--without", "one")
     assert "is called another" in refused(place, capsys, "--without", "another")
+
+
+def test_of_two_folders_of_journals_the_first_counts(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(place / "campaigns", place / "later")
+    (place / "later/one").rename(place / "later/two")
+    folders = [option for name in ("campaigns", "later") for option in ("--campaigns", str(place / name))]
+    trees = ["--stock", str(place / "stock"), "--out", str(place / "both")]
+    assert WINNERS.main([*trees, *folders]) == 0
+    assert capsys.readouterr().out == "rms_norm: v3 of one, tests passed\nnothing of: none\n"
+    assert WINNERS.main([*trees[:2], "--out", str(place / "other"), *folders, "--without", "one"]) == 0
+    assert "rms_norm: v3 of two, tests passed" in capsys.readouterr().out
 
 
 def test_two_winners_may_share_a_file_if_they_agree_on_it(tmp_path: Path) -> None:

@@ -4,8 +4,9 @@
 
 Of each kernel that campaign counts which counts in the tables beside the journals: the last that came to its end, if
 the library's own tests and style check passed on its winner. `--untested` also takes what was accepted and not tested
-yet. Every file is made again as `kernelwright rebuild` makes it, hashes held against the journal and the stock tree.
-Two kernels that change one file differently are refused. `winners.json` in the new tree says what is in it.
+yet. `--campaigns` may be given more than once, for journals of several GPUs: of a kernel that won in two such folders
+the first counts. Every file is made again as `kernelwright rebuild` makes it, hashes held against the journal and the
+stock tree. Two kernels that change one file differently are refused. `winners.json` in the new tree says what is in it.
 """
 
 from __future__ import annotations
@@ -148,35 +149,52 @@ def write(stock: Path, out: Path, picks: Sequence[Pick], changed: Mapping[str, t
         shutil.rmtree(making, ignore_errors=True)
 
 
-def make(stock: Path, out: Path, campaigns: Path, *, untested: bool, left_out: Sequence[str]) -> None:
+def of_all(
+    folders: Sequence[Path], *, untested: bool, left_out: Sequence[str]
+) -> tuple[list[tuple[Pick, Path]], set[str]]:
+    """What is taken, each with its journal's folder, and of which kernels there is nothing to take."""
+    read = [(campaigns, tables().read_all(campaigns)) for campaigns in folders]
+    unknown = sorted(set(left_out) - {one.folder for _, found in read for one in found})
+    if unknown:
+        raise Refused(f"no campaign in {', '.join(map(str, folders))} is called {', '.join(unknown)}")
+    taken: dict[str, tuple[Pick, Path]] = {}
+    seen: set[str] = set()
+    for campaigns, found in read:
+        picks, without = picked([one for one in found if one.folder not in left_out], untested=untested)
+        for one in picks:
+            taken.setdefault(one.kernel, (one, campaigns / one.folder))
+        seen |= {*without, *taken}
+    return list(taken.values()), seen - set(taken)
+
+
+def make(stock: Path, out: Path, folders: Sequence[Path], *, untested: bool, left_out: Sequence[str]) -> None:
     if out.exists():
         raise Refused(f"{out} is there already, and nothing is written over it")
-    found = tables().read_all(campaigns)
-    unknown = sorted(set(left_out) - {one.folder for one in found})
-    if unknown:
-        raise Refused(f"no campaign in {campaigns} is called {', '.join(unknown)}")
-    picks, without = picked([one for one in found if one.folder not in left_out], untested=untested)
-    if not picks:
+    found, without = of_all(folders, untested=untested, left_out=left_out)
+    if not found:
         more = "" if untested else "; --untested also takes what was accepted and not tested yet"
-        raise Refused(f"no campaign in {campaigns} has a winner that the library's own tests passed on{more}")
+        where = ", ".join(map(str, folders))
+        raise Refused(f"no campaign in {where} has a winner that the library's own tests passed on{more}")
+    picks = [one for one, _ in found]
     with tempfile.TemporaryDirectory() as scratch:
-        files = {one.kernel: rebuilt(one, campaigns / one.folder, stock, Path(scratch)) for one in picks}
+        files = {one.kernel: rebuilt(one, journal, stock, Path(scratch)) for one, journal in found}
     write(stock, out, picks, together(stock, files))
     for one in picks:
         print(f"{one.kernel}: v{one.variant} of {one.folder}, {'tests passed' if one.tested else 'NOT TESTED YET'}")
-    print(f"nothing of: {', '.join(without) or 'none'}")
+    print(f"nothing of: {', '.join(sorted(without)) or 'none'}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     asking = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asking.add_argument("--stock", type=Path, required=True, help="the tree that the campaigns ran on")
     asking.add_argument("--out", type=Path, required=True, help="the new tree")
-    asking.add_argument("--campaigns", type=Path, default=CAMPAIGNS, help="a folder of journals")
+    asking.add_argument("--campaigns", type=Path, action="append", metavar="DIR", help="a folder of journals")
     asking.add_argument("--untested", action="store_true", help="also what was accepted and not tested yet")
     asking.add_argument("--without", action="append", default=[], metavar="FOLDER", help="a campaign to leave out")
     asked = asking.parse_args(arguments)
     try:
-        make(asked.stock, asked.out.absolute(), asked.campaigns, untested=asked.untested, left_out=asked.without)
+        folders = asked.campaigns or [CAMPAIGNS]
+        make(asked.stock, asked.out.absolute(), folders, untested=asked.untested, left_out=asked.without)
     except (Refused, BotError, OSError) as error:
         print(f"refused: {error}", file=sys.stderr)
         return 2
