@@ -43,6 +43,8 @@ class Checked:
     shares: Shares = field(default_factory=lambda: Shares({}))
     strays: tuple[tuple[str, str], ...] = ()
     """(call, what it did) for each call in which a kernel left its tensors."""
+    unheld: frozenset[str] = frozenset()
+    """Of the untouched kernel: calls in which it is no yardstick by itself."""
     crashed: frozenset[str] = frozenset()
     """Cases in which a call raised: there it is not known whether the results would have been right."""
     fault: Fault | None = None
@@ -108,6 +110,7 @@ class Checker:
             rows=self._results(compared),
             shares=shares_of(self._plan.checks, answer),
             strays=tuple((c.id, c.refusal.detail) for c in answer.calls if c.refusal and c.refusal.kind == "memory"),
+            unheld=frozenset(compared.unheld),
             crashed=self._crashed(answer),
         )
 
@@ -154,6 +157,13 @@ class Checker:
         """Cases in which the untouched kernel is wrong itself."""
         base = self.baseline
         return frozenset(row.case for row in base.rows if not row.passed) if base is not None else frozenset()
+
+    @property
+    def unheld(self) -> frozenset[str]:
+        """Calls that cannot be asked alone: the untouched kernel is far off there."""
+        base = self.baseline
+        wrong = {call.id for call in self._plan.checks if call.case in self.excused}
+        return frozenset(wrong) | (base.unheld if base is not None else frozenset())
 
     def check_baseline(self, laid: Laid) -> Checked:
         """Computed once; every variant is held against it."""

@@ -226,7 +226,7 @@ class MeasuredBench(StaticBench):
     def under_compile(self, files: tuple[SourceFile, ...]) -> UnderCompile:
         """What torch.compile makes of these files where it takes v0."""
         with self._scene(files) as mine, self._scene(self._base) as stock:
-            return self._finalists.under_compile(mine, stock, self._checker.excused)
+            return self._finalists.under_compile(mine, stock, self._checker.unheld)
 
     @contextmanager
     def _scene(self, files: tuple[SourceFile, ...]) -> Iterator[Scene]:

@@ -37,10 +37,11 @@ def _type(call: Call) -> str:
     return call.tensors[0].dtype
 
 
-def few(plan: Plan, excused: Collection[str]) -> tuple[Call, ...]:
+def few(plan: Plan, unheld: Collection[str]) -> tuple[Call, ...]:
     """A check of each pass, as each costs a finalist seconds of a GPU: of the first pass the smallest, of the others
-    the largest small one, of another type where there is one. `excused` are the cases in which v0 is wrong anyhow."""
-    fit = [call for call in plan.checks if call.tensors and 0 < call.nbytes <= MOST_BYTES and call.case not in excused]
+    the largest small one, of another type where there is one. `unheld` are calls in which v0 is far off: asked alone,
+    they are held against nothing."""
+    fit = [call for call in plan.checks if call.tensors and 0 < call.nbytes <= MOST_BYTES and call.id not in unheld]
     found: list[Call] = []
     for direction in dict.fromkeys(call.direction for call in fit):
         ordered = sorted((call for call in fit if call.direction == direction), key=lambda call: (call.nbytes, call.id))
@@ -190,11 +191,11 @@ class Finalists:
 
         return run
 
-    def under_compile(self, mine: Scene, stock: Scene, excused: Collection[str]) -> UnderCompile:
+    def under_compile(self, mine: Scene, stock: Scene, unheld: Collection[str]) -> UnderCompile:
         """Nothing that torch's compiler can do ends a campaign."""
         try:
             if self._reach is None:
-                self._reach = reach_of(few(mine.plan, excused), self._runs(stock))
+                self._reach = reach_of(few(mine.plan, unheld), self._runs(stock))
             return held_against(self._reach, self._runs(mine))
         except Exception as error:
             return UnderCompile(status="unknown", detail=_short(f"{type(error).__name__}: {error}"))

@@ -356,7 +356,13 @@ def compared(known: list[Known], mine: dict[str, Returned], *, baseline: bool) -
         for name, mark in beyond(run):
             cases[name].fails(mark.unheard)
     told = tuple(case.row(worst.get(case.name), baseline=baseline) for case in cases.values())
-    return Rows(told, () if baseline else _again([case for case in cases.values() if case.probes]))
+    if baseline:
+        return Rows(told, unheld=tuple(one.probe.call.id for one in known if _is_far_off(one)))
+    return Rows(told, _again([case for case in cases.values() if case.probes]))
+
+
+def _is_far_off(known: Known) -> bool:
+    return bool(excuse_of(known)) or None in yardsticks_of(known)[0].values()
 
 
 def _runs(found: Sequence[Sequence[Entry]]) -> Iterator[list[Entry]]:

@@ -20,10 +20,11 @@ from bot.bench.launcher import Limits
 from bot.bench.sandbox import LIMITS_ONLY, Sandbox
 from bot.judge.__main__ import Desk
 from bot.judge.plan import Probe
-from bot.model.measurement import Fault
+from bot.model.measurement import CheckResult, Fault
 from bot.model.variant import SourceFile
 from bot.worker.contract import (
     ANSWER,
+    Call,
     CheckAnswer,
     CheckRequest,
     CompareRequest,
@@ -228,3 +229,13 @@ def test_two_side_by_side_ask_once_and_both_are_held_against_them(room: Room) ->
         found = [threads.submit(room.check, name) for name in ("as good", "as good too")]
         assert [failed(future.result()) for future in found] == [[], []]
     assert len(room.drawn) == 1
+
+
+def test_calls_that_cannot_be_asked_alone_are_those_it_is_wrong_or_far_off_in() -> None:
+    asked = tuple(Call(f"{n:03d}", case, "forward", (), ()) for n, case in enumerate(("a", "a", "b", "c")))
+    checker = Checker.__new__(Checker)
+    checker._plan, checker.baseline = Plan((), asked, ()), None
+    assert checker.unheld == frozenset()
+    wrong, right_ = CheckResult(case="a", passed=False), CheckResult(case="b", passed=True)
+    checker.baseline = Checked(rows=(wrong, right_), unheld=frozenset({"002"}))
+    assert checker.unheld == {"000", "001", "002"}

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from bot.judge.answer import Found, Returned, Run
-from bot.judge.compare import compared, folded
+from bot.judge.compare import compared, folded, once
 from bot.judge.inputs import DTYPES, fill, raw_bytes
 from bot.judge.known import Known, known_of
 from bot.judge.plan import (
@@ -524,3 +524,14 @@ def test_an_order_that_shows_in_one_type_may_show_in_another(asked_for: list[Kno
     shown = [dataclasses.replace(one, baseline=restless(one)) for one in other_way]
     found = compared(folded([*shown, half]), {FORWARD: still(shown[0]), "004": restless(half)}, baseline=False)
     assert [row.passed for row in found.rows] == [True, False], "nothing of a backward is said by a forward"
+
+
+def test_where_the_untouched_kernel_is_far_off_it_says_so_of_itself_alone(asked_for: list[Known]) -> None:
+    """Who is asked for that call alone is held against nothing."""
+    told = far_off(asked_for)
+    mine = {one.probe.call.id: one.baseline for one in told if one.baseline is not None}
+    assert compared(folded(told), mine, baseline=True).unheld == (FEW_ROWS,)
+    assert compared(folded(asked_for), mine, baseline=True).unheld == ()
+    assert compared(folded(told), mine, baseline=False).unheld == ()
+    (row,) = compared(once(told, [FEW_ROWS]), mine, baseline=False).rows
+    assert not row.passed and row.detail.startswith("the untouched kernel fails: ")

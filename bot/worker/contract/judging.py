@@ -92,6 +92,8 @@ class Rows:
     rows: tuple[Row, ...]
     again: tuple[str, ...] = ()
     """Draws without which nobody knows whether what failed is wrong. Their inputs lie ready."""
+    unheld: tuple[str, ...] = ()
+    """Calls that say nothing by themselves, as the untouched kernel is far off in some result: said of it alone."""
 
 
 @dataclasses.dataclass(frozen=True)
