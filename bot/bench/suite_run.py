@@ -118,6 +118,7 @@ class Court:
             variant=variant,
             sources=self._sources,
             allowed=self._site.files,
+            relied_on=self._site.relied_on,
             earlier=(("v0", sources_digest(self._sources)),),
             baseline=baseline,
             candidate=candidate,

@@ -26,6 +26,8 @@ class Hearing(Word):
     """v0, file by file."""
     allowed: tuple[RepoPath, ...]
     """The files a variant may change."""
+    relied_on: tuple[str, ...] = ()
+    """Private functions that others call as they are today."""
     earlier: tuple[tuple[str, Digest], ...]
     """Name and digest of v0 and of every variant before this one."""
     baseline: Measurement

@@ -1,7 +1,7 @@
 """Only the target's files change, and what others rely on in them stays (BC-13, L-37).
 
 That is: public names, signatures, docstrings, comments. Private functions, private kernels and new ones are the
-variant's own business.
+variant's own business, but for those that other files import: a test may launch a kernel itself.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from bot.analysis.callers import left_behind
 from bot.guardrails.hearing import Hearing, reject
 from bot.guardrails.source import UNREADABLE, parse
 from bot.model.verdict import Finding
@@ -114,10 +115,14 @@ def _remarks(before: str, after: str) -> Iterator[str]:
         yield f'{sum(gone.values())} comment(s) of the author were removed or rewritten, first "{first}"'
 
 
-def _compare(path: str, before: str, after: str) -> list[Finding]:
+def _compare(path: str, before: str, after: str, relied_on: tuple[str, ...]) -> list[Finding]:
     try:
         old, new = parse(before), parse(after)
         said = [*_callers(old, new), *_words(old, new), *_remarks(before, after)]
+        said += [
+            f"{name} cannot be called any more as it is, and another file imports it: keep its parameters"
+            for name in left_behind(before, after, relied_on)
+        ]
     except UNREADABLE as error:
         return [reject(NAME, f"{path} cannot be read as Python: {error or type(error).__name__}")]
     return [reject(NAME, f"{path}: {text}") for text in said]
@@ -132,5 +137,5 @@ def scope(hearing: Hearing) -> list[Finding]:
     findings += [reject(NAME, f"{path} is there {count} times") for path, count in paths.items() if count > 1]
     for file in hearing.variant.files:
         # A file that nobody changed is read too: what is no program has no verdict.
-        findings += _compare(file.path, was.get(file.path, ""), file.text)
+        findings += _compare(file.path, was.get(file.path, ""), file.text, hearing.relied_on)
     return findings

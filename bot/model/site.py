@@ -25,5 +25,7 @@ class KernelSite(Word):
     style_command: tuple[str, ...]
     dependent_tests: tuple[RepoPath, ...] = ()
     """Test files of modules that import a file of this kernel."""
+    relied_on: tuple[str, ...] = ()
+    """Private functions of its files that others import, tests among them: they are called as they are today."""
     environment: tuple[tuple[str, str], ...] = ()
     """Extra variables for the test command, e.g. TRITON_INTERPRET=1 where there is no GPU."""

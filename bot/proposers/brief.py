@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bot.analysis.callers import left_behind
 from bot.campaign.lineage import has_opening_ahead, has_race_ahead, score_of, sources_of
 from bot.campaign.stopping import budget
 from bot.engine import kernels
@@ -57,6 +58,14 @@ class Brief:
     opening: Race | None = None
     """Of ideas, before the first had a round."""
     has_opening_ahead: bool = False
+
+    def leaves_callers_behind(self, texts: Mapping[str, str]) -> bool:
+        """Whether a private function that another file imports could not be called any more as it is."""
+        before = {file.path: file.text for file in self.original}
+        try:
+            return any(left_behind(before[path], text, self.site.relied_on) for path, text in texts.items())
+        except SyntaxError:
+            return True
 
     @property
     def judged(self) -> frozenset[Digest]:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from bot.campaign.lineage import NUMBERS_TECHNIQUE
 from bot.engine import fitting, rewriting, settings_table
-from bot.engine.transforms import ACROSS_FILES, PER_KERNEL, TRANSFORMS, more_programs, relax_atomics
+from bot.engine.transforms import ACROSS_FILES, PER_KERNEL, TRANSFORMS, drop_sort, more_programs, relax_atomics
 from bot.engine.transforms.rewrite import FilesRewrite, Rewrite, of_one_file
 from bot.model.ids import Digest
 from bot.model.variant import Hypothesis, Proposal, sources_digest
@@ -128,6 +128,8 @@ def _rewrites(brief: Brief, name: str) -> Iterator[tuple[FilesRewrite, Change]]:
             continue
         if name == "relax_atomics":
             rewrite = relax_atomics.of_kernels(file.text, brief.launched)
+        if name == "drop_sort":
+            rewrite = drop_sort.rewrite(file.text, brief.site.relied_on)
         if rewrite is None:
             continue
         if name == "more_programs" and (widest := room.widest(brief, rewrite.kernels)):
@@ -177,7 +179,7 @@ def _alone(brief: Brief, name: str, *, races: bool) -> Iterator[tuple[float, Pro
 def _hypothesis(
     brief: Brief, name: str, technique: str, rewrite: FilesRewrite, change: Change
 ) -> tuple[float, Proposal] | None:
-    if not fitting.is_about(name, rewrite.kernels, brief.facts):
+    if not fitting.is_about(name, rewrite.kernels, brief.facts) or brief.leaves_callers_behind(rewrite.texts):
         return None
     expects = forecast(brief, rewrite.kernels, change, least_traffic=name in SPARING, spared=rewrite.spared)
     if name in FOR_SOME and expects is not None and expects.gain == 1:

@@ -10,6 +10,7 @@ from bot.model.site import KernelSite
 from bot.targets.base import SuiteName, environment, incomplete, unknown_kernel
 from bot.targets.contract import KernelTable
 from bot.targets.dependents import dependent_tests
+from bot.targets.relied_on import relied_on
 from bot.targets.suites import suite_of
 from bot.targets.tree import TreeReader
 
@@ -48,6 +49,7 @@ class DescribedTarget:
     def site(self, kernel: str, *, with_gpu: bool = False) -> KernelSite:
         table, files = self._table(kernel), self.files(kernel)
         root = table.source_root
+        under = (root, *(path.partition("/")[0] for path in (table.test, table.benchmark)))
         return KernelSite(
             kernel=kernel,
             preset=self.preset,
@@ -61,6 +63,7 @@ class DescribedTarget:
             dependent_tests=dependent_tests(
                 self._tree, files, root=root, tests=table.test.partition("/")[0], own=table.test
             ),
+            relied_on=relied_on(self._tree, files, root=root, under=under),
             environment=environment(root, with_gpu),
         )
 

@@ -132,3 +132,21 @@ def importers(tree: TreeReader, changed: Collection[str], *, root: str, among: C
     words = words.union(*names.values()) - {"*"}
     found = ((path, _source(tree, path, root, words)) for path in modules)
     return tuple(path for path, s in found if s and any(_reaches(asked, names) for asked, _ in _asked(s)))
+
+
+def names_asked(
+    tree: TreeReader, files: Collection[str], *, root: str, among: Collection[str], words: Collection[str]
+) -> set[str]:
+    """What others import from these files by name, or ask of one that they import whole. Read are those of the others
+    that have one of the words in them."""
+    modules = {module_name(path, root) for path in files}
+    found: set[str] = set()
+    for path in among if words else ():
+        source = _source(tree, path, root, words)
+        asked = dict(_asked(source)) if source else {}
+        found |= {name for module, name in asked if module in modules}
+        whole = {called for (module, name), called in asked.items() if module in modules and not name}
+        whole |= {called for (module, name), called in asked.items() if f"{module}.{name}" in modules}
+        if source and whole:
+            found |= {node.attr for node in ast.walk(source.code) if isinstance(node, ast.Attribute)}
+    return found

@@ -14,6 +14,7 @@ from bot.targets.base import PYTEST, SuiteName, Target, environment, incomplete,
 from bot.targets.contract import CONFIG, RepoConfig
 from bot.targets.dependents import dependent_tests, recipe_of
 from bot.targets.described import DescribedTarget
+from bot.targets.relied_on import relied_on
 from bot.targets.sizes import SIZES
 from bot.targets.suites import suite_of
 from bot.targets.tree import TreeReader, read_text
@@ -156,6 +157,7 @@ class LigerTarget:
             test_command=PYTEST,
             style_command=("{python}", "-m", "ruff", "check", *files) if checkstyle is None else ("make", "checkstyle"),
             dependent_tests=dependent_tests(self._tree, files, root=ROOT, tests=TESTS, own=test),
+            relied_on=relied_on(self._tree, files, root=ROOT, under=(ROOT, TESTS, "benchmark")),
             environment=environment(ROOT, with_gpu),
         )
 

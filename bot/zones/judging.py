@@ -68,6 +68,7 @@ def _hearing(campaign: Campaign, number: VariantNumber, candidate: Measurement) 
         variant=played.variant,
         sources=sources_of(campaign, 0),
         allowed=profile.site.files,
+        relied_on=profile.site.relied_on,
         earlier=tuple(earlier),
         baseline=profile.baseline,
         candidate=candidate,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.analysis.callers import left_behind
 from bot.engine.transforms import drop_sort
 from tests.engine.library import changes
 
@@ -80,6 +81,37 @@ def test_the_sort_and_all_that_led_from_it_to_the_threshold_go() -> None:
         "        x, x.stride(0), out, out.stride(0), n_cols, BLOCK_SIZE=triton.next_power_of_2(n_cols)",
     ]
     assert "top" not in after
+
+
+def test_who_launches_the_kernel_himself_can_still_do_so() -> None:
+    found = drop_sort.rewrite(OP, ["_kernel"])
+    assert found is not None
+    gone, new = changes(OP, found.text)
+    assert (
+        "def _kernel(x_ptr, x_stride, top_ptr, top_stride, out_ptr, out_stride, n_cols, BLOCK_SIZE: tl.constexpr):"
+        in (found.text.splitlines())
+    )
+    assert new[:4] == [
+        "",
+        f"    # {drop_sort.WHY}",
+        "    # top_ptr and top_stride are not read: they are there for who launches this kernel himself.",
+        '    above = (x > tl.max(tl.where(mask, x, -float("inf")), 0) - 1.0) & mask',
+    ]
+    assert new[-1].strip().startswith("x, x.stride(0), x, x.stride(0), out, out.stride(0), n_cols,")
+    assert "    top = torch.sort(x.float(), dim=-1, descending=True).values" in gone
+    assert drop_sort.rewrite(found.text, ["_kernel"]) is None and left_behind(OP, found.text, ["_kernel"]) == ()
+    other = drop_sort.rewrite(OP)
+    assert other is not None and left_behind(OP, other.text, ["_kernel"]) == ("_kernel",)
+
+
+def test_by_name_it_is_handed_the_row_as_well() -> None:
+    named = OP.replace(
+        "top, top.stride(0), out, out.stride(0), n_cols,",
+        "out_ptr=out, out_stride=out.stride(0), n_cols=n_cols, top_ptr=top, top_stride=top.stride(0),",
+    )
+    found = drop_sort.rewrite(named, ["_kernel"])
+    assert found is not None
+    assert "        top_ptr=x,\n        top_stride=x.stride(0),\n" in found.text
 
 
 def test_what_is_not_sorted_any_more_is_left_as_it_is() -> None:
@@ -181,11 +213,12 @@ torch.testing.assert_close(after.sparse(lower), before.sparse(lower), rtol=1e-6,
 """
 
 
-def test_the_result_is_the_one_of_before(tmp_path: Path) -> None:
-    after = unsorted(OP)
+@pytest.mark.parametrize("relied_on", [(), ("_kernel",)])
+def test_the_result_is_the_one_of_before(tmp_path: Path, relied_on: tuple[str, ...]) -> None:
+    after = drop_sort.rewrite(OP, relied_on)
     assert after is not None
     (tmp_path / "before.py").write_text(OP, encoding="utf-8")
-    (tmp_path / "after.py").write_text(after, encoding="utf-8")
+    (tmp_path / "after.py").write_text(after.text, encoding="utf-8")
     subprocess.run(
         [sys.executable, "-c", RUN, str(tmp_path)], env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=100
     )

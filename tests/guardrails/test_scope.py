@@ -100,6 +100,18 @@ def test_the_rest_is_the_variants_own_business(name: str) -> None:
     assert messages(ALLOWED[name]) == []
 
 
+MORE, GONE = "a private kernel with more parameters", "a private kernel renamed"
+
+
+@pytest.mark.parametrize("name", [MORE, GONE])
+def test_who_imports_a_private_kernel_can_still_launch_it(name: str) -> None:
+    heard = h.hearing(text=ALLOWED[name], relied_on=("_scale_kernel",))
+    told = "_scale_kernel cannot be called any more as it is, and another file imports it: keep its parameters"
+    assert h.said(scope(heard)).endswith(f"{h.PATH}: {told}")
+    assert judge(heard).decision is Decision.REJECTED
+    assert scope(h.hearing(text=ALLOWED["other launch numbers"], relied_on=("_scale_kernel",))) == []
+
+
 def test_inner_functions_are_nobodys_interface() -> None:
     before = h.V0.replace("    num_warps = 4\n", "    num_warps = 4\n\n    def grid(meta):\n        return (1,)\n\n")
     assert messages(h.FASTER, before) == []

@@ -17,9 +17,11 @@ from bot.proposers.brief import Brief
 from bot.proposers.forecast import UNSEEN, Forecast
 from tests.analysis import made
 from tests.engine.library import sample
+from tests.engine.test_drop_sort import OP as SORTING
 from tests.engine.test_partial_sums import GROUPS
 from tests.proposers.scene import BWD, FWD, PATH, after, brief, launches_of
 
+BACKWARD = "_rms_norm_backward_kernel"
 LOSS = """
 
 def loss_backward(grads, grad_output):
@@ -352,3 +354,27 @@ def test_partial_sums_are_added_up_in_one_launch_where_there_are_two_of_them() -
     assert "dw, db = _sum_shares(dw, w.dtype, db, b.dtype)" in both and ".sum(dim=0)" not in both.split("def run")[1]
     one = atomic("        tl.atomic_add(db_ptr + channel, db.to(dtype))\n")
     assert "dw = dw.sum(dim=0).to(w.dtype)" in one
+
+
+def of_kernel(text: str, name: str, *others: str) -> Brief:
+    """A source whose kernel the scored backward pass launches, on a GPU; `others` are asked for by another file."""
+    text = text.replace(f"{name}(", f"{BACKWARD}(").replace(f"{name}[", f"{BACKWARD}[")
+    files = (SourceFile(path=PATH.format("rms_norm"), text=text),)
+    told = measured(brief(original=files, sources=files))
+    return dataclasses.replace(told, site=told.site.model_copy(update={"relied_on": others}))
+
+
+def test_an_idea_after_which_others_cannot_launch_the_kernel_is_nobodys() -> None:
+    asked = set(techniques(ideas(of_kernel(GROUPS, "_k"), Decision.REJECTED)))
+    spared = set(techniques(ideas(of_kernel(GROUPS, "_k", BACKWARD), Decision.REJECTED)))
+    assert "add_in_float32" in asked - spared and spared < asked
+
+
+def test_a_sort_goes_and_leaves_the_parameters_that_others_hand_over() -> None:
+    def found(*others: str) -> str:
+        proposed = ideas(of_kernel(SORTING, "_kernel", *others), Decision.REJECTED)
+        (one,) = (proposal for proposal in proposed if techniques([proposal]) == ["drop_sort"])
+        return one.files[0].text
+
+    assert "top_ptr" not in found()
+    assert "top_ptr, top_stride, out_ptr" in found(BACKWARD)

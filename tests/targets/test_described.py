@@ -48,6 +48,12 @@ def described(root: Path, gone: str = "") -> Target:
     return open_target(lay_out(root, files), read_config(CONFIG))
 
 
+def test_who_launches_a_kernel_itself_relies_on_it(tmp_path: Path) -> None:
+    asks = {"lib/mine/rms.py": "def _one(x): ...\ndef _two(x): ...\n", "bench/rms.py": "from mine.rms import _two\n"}
+    site = open_target(lay_out(tmp_path, {**FILES, **asks}), read_config(CONFIG)).site("rms_norm")
+    assert site.relied_on == ("_two",)
+
+
 def test_kernels_are_found_where_they_were_said_to_be(tmp_path: Path) -> None:
     target = described(tmp_path)
     assert target.preset == "toml" and target.kernels() == ("jsd", "rms_norm")
@@ -55,7 +61,7 @@ def test_kernels_are_found_where_they_were_said_to_be(tmp_path: Path) -> None:
     assert site.files == ("lib/mine/rms.py", "lib/mine/launch.py") == target.files("rms_norm")
     assert (site.module, site.source_root) == ("mine.rms", "lib")
     assert (site.test_file, site.benchmark_file) == ("tests/norms/test_rms.py", "bench/rms.py")
-    assert site.dependent_tests == ("tests/test_block.py",)
+    assert site.dependent_tests == ("tests/test_block.py",) and site.relied_on == ()
     assert site.style_command == ("{python}", "-m", "ruff", "check", *site.files)
     assert site.environment == (("PYTHONPATH", "lib"), ("TRITON_INTERPRET", "1"))
     assert {case.id for case in target.suite("rms_norm", "quick").cases} < {

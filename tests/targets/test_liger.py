@@ -155,6 +155,17 @@ def test_who_builds_on_a_kernel_is_tested_with_it(tmp_path: Path) -> None:
     assert target(tmp_path, files).site("softmax").dependent_tests == ("test/transformers/test_attention.py",)
 
 
+def test_a_test_or_a_benchmark_that_launches_a_kernel_itself_relies_on_it(tmp_path: Path) -> None:
+    op, asks = "def _one(x): ...\ndef _two(x): ...\ndef _three(x): ...\n", "from pkg.ops.softmax import "
+    files = {
+        **TWO,
+        "src/pkg/ops/softmax.py": op,
+        "test/transformers/test_softmax.py": f"{asks}_one",
+        "benchmark/scripts/benchmark_softmax.py": f"{asks}_two",
+    }
+    assert target(tmp_path, files).site("softmax").relied_on == ("_one", "_two")
+
+
 LAUNCHER = "from pkg.ops.rms_norm import _kernel\ndef run(x):\n    _kernel[(1,)](x, BLOCK=2)\n"
 
 
@@ -247,6 +258,12 @@ def test_liger_kernel_itself() -> None:
     assert "test/transformers/test_kl_div.py" in kl_div.dependent_tests, "its backend is loaded with the other's"
     assert sites["jsd"].files == ("src/liger_kernel/ops/jsd.py", "src/liger_kernel/ops/backends/_triton/jsd.py")
     assert sites["rms_norm"].files == ("src/liger_kernel/ops/rms_norm.py",)
+    assert liger.site("sparsemax").relied_on == (
+        *("_sparsemax_backward", "_sparsemax_backward_kernel", "_sparsemax_forward", "_sparsemax_forward_kernel"),
+    )
+    assert {kernel: site.relied_on for kernel, site in sites.items() if site.relied_on} == {
+        "softmax": ("_softmax_backward", "_softmax_forward")
+    }
     assert {kernel: site.dependent_tests for kernel, site in sites.items()} == {
         "geglu": ("test/ops/test_geglu.py", "test/transformers/test_tiled_mlp.py"),
         "jsd": (

@@ -8,6 +8,9 @@ lies less than one below the largest, and the steps begin there: a row of normal
 and three or four steps, each of two sums in registers. Begun with the whole row it would be a dozen. No step leaves out
 what belongs to the end, so the same elements are kept, and `tau` is the same quotient of the same sum.
 
+Whoever launches the kernel himself, as liger-kernel's test of rows beyond 2^31 elements does, keeps its parameters: the
+two of the sorted row then stay, unread and said to be so, and the op hands over the row itself in their place.
+
 Looked for is the whole of it: `torch.sort(x, descending=True)` of the rows that the kernel gets as well, and in the
 kernel the running sum, the comparison, the count and the quotient, whatever their names and however many lines they
 take. Where rounding leaves nothing above a threshold, as in a row of large equal numbers, that of the last step stands.
@@ -19,8 +22,9 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import libcst as cst
 import libcst.matchers as m
@@ -30,6 +34,7 @@ from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, each_kernel, refuse_long_lines
 
+STAY = "{pointer} and {stride} are not read: they are there for who launches this kernel himself."
 WHY = "In steps, as no order is needed: what is kept lies less than 1 below the largest, and above its own threshold."
 BEFORE = "k_before"
 SORTED = m.Attribute(
@@ -66,6 +71,8 @@ class _Search:
     """The load of the row itself."""
     pointer: str
     stride: str
+    of_row: tuple[str, str]
+    """The pointer and the stride of the row itself."""
     names: Mapping[str, str]
 
 
@@ -178,12 +185,13 @@ def _search(text: str, name: str, sorted_pointer: str) -> _Search:
     address, cols, mask = loads[ordered]
     tau, kept, led = _threshold(body, ordered, mask, cols)
     gone = {defined[n][0] for n in (*led, ordered, address)}
-    place = places[ordered]
-    assert place is not None
+    place, of_row = places[ordered], places[row]
+    if place is None or of_row is None:
+        raise NotUnderstood("where the row lies is not known")
     lost = {n for n, (at, _) in defined.items() if at in gone} - {tau}
     _check_rest(body, gone, {*lost, *place}, defined[row][0], tau)
     names = {"tau": tau, "kept": kept, "count": _count_of(body, kept), "row": row, "mask": mask, "before": BEFORE}
-    return _Search(tuple(sorted(gone)), defined[row][0], place[0], place[1], names)
+    return _Search(tuple(sorted(gone)), defined[row][0], *place, of_row, names)
 
 
 def _sorted_rows(site: LaunchSite, kernel: cst.FunctionDef) -> tuple[cst.BaseStatement, str, str]:
@@ -212,7 +220,7 @@ def _of_the_row(site: LaunchSite, kernel: cst.FunctionDef, given: cst.BaseExpres
         raise NotUnderstood("something else is sorted than the kernel gets")
 
 
-def _body(kernel: cst.FunctionDef, search: _Search) -> list[cst.BaseStatement]:
+def _body(kernel: cst.FunctionDef, search: _Search, *, keeps: bool) -> list[cst.BaseStatement]:
     lines = list(source.statements(kernel))
     if any(findall(lines[at], m.Comment()) for at in search.gone):
         raise NotUnderstood("somebody said something of a line that goes")
@@ -220,7 +228,8 @@ def _body(kernel: cst.FunctionDef, search: _Search) -> list[cst.BaseStatement]:
         cst.ensure_type(s, cst.BaseStatement) for s in cst.parse_module(STEPS.format(**search.names).lstrip()).body
     ]
     first = cst.ensure_type(steps[0], cst.SimpleStatementLine)
-    steps[0] = first.with_changes(leading_lines=(cst.EmptyLine(indent=False), *source.comment_lines(WHY)))
+    kept = source.comment_lines(STAY.format(pointer=search.pointer, stride=search.stride)) if keeps else ()
+    steps[0] = first.with_changes(leading_lines=(cst.EmptyLine(indent=False), *source.comment_lines(WHY), *kept))
     made: list[cst.BaseStatement] = []
     for at, line in enumerate(lines):
         if at == search.row_line:
@@ -236,7 +245,23 @@ def _without(parts: Sequence[cst.Param] | Sequence[cst.Arg], gone: set[int]) -> 
     return [part for at, part in enumerate(parts) if at not in gone]
 
 
-def _change(module: cst.Module, name: str) -> cst.Module:
+def _with_row(site: LaunchSite, kernel: cst.FunctionDef, search: _Search, handed: set[int]) -> list[cst.CSTNode]:
+    """The arguments of the launch with the row itself where the sorted one was."""
+    row = dict(zip((search.pointer, search.stride), search.of_row, strict=True))
+    given = {
+        source.code(kernels.told(site.call, kernel, was) or cst.Ellipsis()): kernels.told(site.call, kernel, now)
+        for was, now in row.items()
+    }
+    if len(given) != len(row) or None in given.values():
+        raise NotUnderstood("it is not known what the launch hands over")
+    return [
+        arg.with_changes(value=given[source.code(arg.value)]) if at in handed else arg
+        for at, arg in enumerate(site.call.args)
+    ]
+
+
+def _change(relied_on: Collection[str], module: cst.Module, name: str) -> cst.Module:
+    """`relied_on`: kernels that others launch as they are today."""
     kernel = source.kernel_named(module, name)
     assert kernel is not None
     found = source.sites(module, name)
@@ -254,23 +279,26 @@ def _change(module: cst.Module, name: str) -> cst.Module:
     handed = named or gone
     if named and len(named) != len(gone):
         raise NotUnderstood("one of the two is given by its name")
-    call = site.call.with_changes(args=_without(args, handed))
+    keeps = name in relied_on
+    call = site.call.with_changes(args=_with_row(site, kernel, search, handed) if keeps else _without(args, handed))
     launch = cst.ensure_type(source.line_of(site).deep_replace(site.call, call), cst.SimpleStatementLine)
     if source.loads(site.function, made) != sum(source.loads(args[at], made) for at in handed):
         raise NotUnderstood("the sorted rows are needed for something else")
-    changed = source.with_statements(kernel, _body(kernel, search))
-    changed = changed.with_changes(params=kernel.params.with_changes(params=_without(kernel.params.params, gone)))
+    changed = source.with_statements(kernel, _body(kernel, search, keeps=keeps))
+    if not keeps:
+        left = kernel.params.with_changes(params=_without(kernel.params.params, gone))
+        changed = changed.with_changes(params=left)
     refuse_long_lines(kernel, changed)
     return source.spliced(module, [(line, []), (source.line_of(site), [launch]), (kernel, [changed])])
 
 
-def rewrite(text: str) -> Rewrite | None:
-    """Every kernel of the file that finds a threshold among sorted elements."""
+def rewrite(text: str, relied_on: Collection[str] = ()) -> Rewrite | None:
+    """Every kernel of the file that finds a threshold among sorted elements; those named keep their parameters."""
     if "torch.sort(" not in text:
         return None
     return each_kernel(
         text,
-        _change,
+        partial(_change, relied_on),
         title="Find the threshold without a sort",
         why="What is kept lies above a threshold that is a sum over what is kept. A sort finds it at once and takes "
         "most of the pass. In steps, each of which leaves out what does not lie above the threshold of what was left, "

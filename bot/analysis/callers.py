@@ -1,0 +1,50 @@
+"""Whether who calls a function today can call it so after a change: its own business is what it does, not how it is
+asked."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _functions(text: str) -> dict[str, Function]:
+    return {node.name: node for node in ast.parse(text).body if isinstance(node, Function)}
+
+
+def _placed(function: Function) -> list[str]:
+    return [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
+
+
+def _needed(function: Function) -> set[str]:
+    """Parameters without which nobody can call it."""
+    args, placed = function.args, _placed(function)
+    alone = {one.arg for one, default in zip(args.kwonlyargs, args.kw_defaults, strict=True) if default is None}
+    return {*placed[: len(placed) - len(args.defaults)], *alone}
+
+
+def _decorators(function: Function) -> list[str]:
+    """By name: what a decorator is told may be tuned."""
+    return [ast.unparse(one.func if isinstance(one, ast.Call) else one) for one in function.decorator_list]
+
+
+def _takes(before: Function, after: Function) -> bool:
+    """Each parameter in its place or by its name, and none that has to be given besides."""
+    old, new = before.args, after.args
+    named = {*_placed(after), *(one.arg for one in new.kwonlyargs)}
+    return (
+        _placed(after)[: len(_placed(before))] == _placed(before)
+        and {one.arg for one in old.kwonlyargs} <= named
+        and _needed(after) <= _needed(before)
+        and (not old.vararg or bool(new.vararg))
+        and (not old.kwarg or bool(new.kwarg))
+        and _decorators(before) == _decorators(after)
+    )
+
+
+def left_behind(before: str, after: str, names: Collection[str]) -> tuple[str, ...]:
+    """Which of these functions of the text before cannot be called any more as they are. Raises SyntaxError."""
+    was, now = _functions(before), _functions(after)
+    lost = (name for name in sorted(names) if name in was and not (name in now and _takes(was[name], now[name])))
+    return tuple(lost)
