@@ -9,7 +9,7 @@ import torch
 
 from bot.judge.answer import Found, Returned
 from bot.judge.known import Known
-from bot.judge.plan import Probe
+from bot.judge.plan import BYTES_OF_A_DRAW, Probe
 from bot.judge.tolerance import NOISE_FACTOR, Entry, Errors, Mark, beyond, errors, leaned, marks, strayed, unfit, worse
 from bot.worker.contract import Row, Rows, clip
 
@@ -86,9 +86,10 @@ def _kind(known: Known, key: tuple[str, str]) -> Kind:
 
 def shaken_of(known: Collection[Known]) -> dict[Kind, tuple[str, ...]]:
     """Unheard draws that may show what restless_of asks for, run more than once. Of each kind those of one probe speak,
-    the largest that has any: most programs take part in it. Those of all would take as long as all checks."""
+    the largest that has any and does not take the oracle long: most programs take part in it. Those of all would take
+    as long as all checks."""
     found: dict[Kind, tuple[str, ...]] = {}
-    for one in sorted(known, key=lambda one: one.probe.call.nbytes):
+    for one in sorted(known, key=lambda one: (one.probe.call.nbytes <= BYTES_OF_A_DRAW, one.probe.call.nbytes)):
         base = one.baseline
         if base is None or excuse_of(one) or not (one.drawn or one.unheard):
             continue

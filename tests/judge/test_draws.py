@@ -452,6 +452,25 @@ def test_for_an_order_that_shows_the_draws_of_the_largest_of_its_kind_are_asked(
     assert again(asked_for, **{f"p{place}": restless}) == draws_for(LARGER)
 
 
+def test_what_takes_the_oracle_long_is_asked_for_an_order_only_where_nothing_else_has_draws(
+    asked_for: list[Known],
+) -> None:
+    length = BYTES_OF_A_DRAW // (2 * 3 * 4)  # X and dY, three channels, in four bytes
+    for wide, asked in ((length - 8, True), (length + 1, False)):
+        probe = probe_of("004", wide)
+        one = known_of(GROUPS, probe)[0]
+        assert (probe.call.nbytes <= BYTES_OF_A_DRAW) is asked
+        told = [*asked_for, dataclasses.replace(one, baseline=left(one, STILL, runs=2))]
+        names = iter(range(900, 1000))
+        drawn = (
+            dataclasses.replace(draw.call, id=str(next(names))) for draw in draws_of(GROUPS, (probe,), 4, on_gpu=True)
+        )
+        wide_draws = tuple(dataclasses.replace(UNHEARD[0], call=call, again="004") for call in drawn)
+        ids = tuple(draw.call.id for draw in wide_draws)
+        assert again(told, (*UNHEARD, *wide_draws), p000=restless) == (ids if asked else draws_for(LARGER))
+        assert again(told, wide_draws, p000=restless) == ids
+
+
 def test_both_reasons_ask_together(asked_for: list[Known]) -> None:
     assert again(asked_for, p000=further, p002=restless) == draws_for(FEW_ROWS, LARGER)
 
