@@ -62,6 +62,8 @@ class Result:
     ran: tuple[Ran, ...] = ()
     seconds: float = 0.0
     gpu_ms: float = 0.0
+    recording_seconds: float = 0.0
+    """Of the seconds, until everybody was recorded."""
 
 
 @dataclass(frozen=True)
@@ -200,12 +202,14 @@ def _all_recorded(course: Course, entries: Sequence[Entry], laid: Sequence[Laid]
         return [one.result() for one in recording]
 
 
-def run(course: Course, entries: Sequence[Entry]) -> tuple[Ran, ...]:
+def run(course: Course, entries: Sequence[Entry]) -> Result:
     """In the order they were given."""
-    until = course.now() + RACE_S
+    began, spent = course.now(), course.spent_ms()
+    until = began + RACE_S
     laid = [course.lay(entry.files) for entry in entries]
     try:
         all_running = _all_recorded(course, entries, laid, until)
+        recording = course.now() - began
         track = _Track(course)
         for case in dict.fromkeys(case for entry in entries for case in entry.cases):
             here = [running for running in all_running if case in running.cases and not running.ran.left]
@@ -215,7 +219,9 @@ def run(course: Course, entries: Sequence[Entry]) -> tuple[Ran, ...]:
                         running.ran.left = LATE
                     continue
                 track.lap(case, group)
-        return tuple(running.ran for running in all_running)
+        ran = tuple(running.ran for running in all_running)
+        seconds, gpu_ms = round(course.now() - began, 3), round(course.spent_ms() - spent, 3)
+        return Result(ran, seconds, gpu_ms, round(recording, 3))
     finally:
         for one in laid:
             shutil.rmtree(one.folder, ignore_errors=True)

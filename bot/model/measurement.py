@@ -281,6 +281,8 @@ class Measurement(Word):
     under_compile: UnderCompile | None = None
     """None where the same is true, or what came before was enough."""
     seconds: float = 0.0
+    checked_seconds: float = 0.0
+    """Of these, until it was known whether it is right."""
 
 
 class Setting(Word):

@@ -86,6 +86,8 @@ class Race(Word):
     """Of ideas alone, before the first of them has a round."""
     racers: tuple[Racer, ...] = ()
     seconds: float = Field(default=0.0, ge=0)
+    recording_seconds: float = Field(default=0.0, ge=0)
+    """Of these, until everybody was recorded."""
     gpu_ms: float = Field(default=0.0, ge=0)
     note: str = ""
     """Why nobody raced, where nobody did."""

@@ -38,7 +38,8 @@ def sentence(race: Race) -> str:
     if not race.racers:
         return f"no {what(race)} raced beside {variant_name(race.of)}: {race.note}"
     left = sum(bool(racer.left) for racer in race.others)
-    took = f"{numbers.seconds(race.seconds)}, {numbers.seconds(race.gpu_ms / 1000)} of GPU time"
+    recording = f", {numbers.seconds(race.recording_seconds)} of them to record" if race.recording_seconds else ""
+    took = f"{numbers.seconds(race.seconds)}{recording}, {numbers.seconds(race.gpu_ms / 1000)} of GPU time"
     head = f"{_starters(race)} raced beside {variant_name(race.of)} in {took}{f', {left} left' if left else ''}"
     first = race.first
     gain = race.gain(first) if first is not None else None

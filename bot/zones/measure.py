@@ -66,7 +66,7 @@ from bot.zones.profiling import counted, profiled
 from bot.zones.racing import before_a_round, raced
 from bot.zones.report import ZoneReport, about
 from bot.zones.rivals import of_winner
-from bot.zones.workshop import Preflight, Workshop, stepped
+from bot.zones.workshop import Preflight, Workshop, stepped, until_checked
 
 __all__ = ["Preflight", "Shift", "Workshop", "measure", "read_campaign", "work"]
 
@@ -233,7 +233,7 @@ class Shift:
         measurement = unrun(self.campaign, effect.number)
         if measurement is None:
             bench, passed, name = self.bench(profile), self._shop.passed, f"v{effect.number} checked and measured"
-            found = stepped(passed, name, lambda: bench.measure(files, passports=True))
+            found = stepped(passed, name, lambda: bench.measure(files, passports=True), until_checked)
             measurement = timed(found, profile.suite)
             following = partial(self._following, effect, measurement)
             measurement = asked_last(bench, self.campaign, effect.number, files, measurement, following, passed)

@@ -28,7 +28,7 @@ from bot.model.profiling import Counters, Moved, Timeline
 from bot.model.rivals import Rival
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile
-from bot.zones.workshop import stepped
+from bot.zones.workshop import stepped, until_checked
 
 T = TypeVar("T")
 
@@ -166,7 +166,7 @@ def profiled(
     apart = watch and isinstance(bench, Looks)
     if watch and isinstance(bench, Plays):
         bench.expect_rivals()
-    baseline = step("v0 checked and measured", lambda: bench.measure(sources, passports=not apart))
+    baseline = step("v0 checked and measured", lambda: bench.measure(sources, passports=not apart), until_checked)
     if baseline.fault is not None:
         return baseline.fault
     baseline_read(baseline)

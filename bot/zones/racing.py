@@ -78,7 +78,14 @@ def _held(bench: Bench, brief: Brief, runners: Sequence[Runner], *, opening: boo
         return Race(of=of, opening=opening, note="this machine has no clock to race by")
     now = _worst(result.ran[0])
     racers = tuple(_after(racer, ran, now) for (racer, _), ran in zip(starters, result.ran, strict=True))
-    return Race(of=of, opening=opening, racers=racers, seconds=result.seconds, gpu_ms=result.gpu_ms)
+    return Race(
+        of=of,
+        opening=opening,
+        racers=racers,
+        seconds=result.seconds,
+        recording_seconds=result.recording_seconds,
+        gpu_ms=result.gpu_ms,
+    )
 
 
 def raced(bench: Bench, brief: Brief) -> Race:

@@ -16,6 +16,7 @@ from bot.bench.measure import Bench, open_static_bench
 from bot.git.repo import Repo
 from bot.model.campaign import Campaign, Finalization
 from bot.model.facts import Fact
+from bot.model.measurement import Measurement
 from bot.model.reasons import ReasonCode
 from bot.zones.clock import utc_now
 
@@ -30,11 +31,19 @@ def _mention(step: str) -> None:
     print(f"  {step}", file=sys.stderr, flush=True)
 
 
-def stepped(passed: Callable[[str], None], name: str, work: Callable[[], T]) -> T:
+def stepped(
+    passed: Callable[[str], None], name: str, work: Callable[[], T], told: Callable[[T], str] = lambda _: ""
+) -> T:
+    """`told` says more of what was found."""
     began = time.monotonic()
     found = work()
-    passed(f"{name}, {time.monotonic() - began:.0f} s")
+    passed(f"{name}, {time.monotonic() - began:.0f} s{told(found)}")
     return found
+
+
+def until_checked(found: Measurement) -> str:
+    """How much of it went by until it was known whether it is right."""
+    return f", of which {found.checked_seconds:.0f} s for the checks" if found.checked_seconds else ""
 
 
 def _close(bench: Bench) -> None:

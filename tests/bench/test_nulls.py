@@ -72,7 +72,7 @@ def raced(clock: Clock) -> list[tuple[Block, ...]]:
         RuntimeError,
     )
     entries = [Entry((SourceFile(path="k.py", text=str(which)),), ("c",)) for which in VARIANTS]
-    return [ran.blocks["c"] for ran in race.run(course, entries)]
+    return [ran.blocks["c"] for ran in race.run(course, entries).ran]
 
 
 def test_all_are_read_as_a_race_reads_them() -> None:

@@ -40,6 +40,7 @@ class Track:
     """How many fit into a block that they share."""
     shared: list[tuple[str, tuple[str, ...], int]] = field(default_factory=list)
     spent_ms: float = 0.0
+    per_recording: float = 0.0
     leads: bool = False
     ended: list[str] = field(default_factory=list)
     """Who was recorded to its end, in that order."""
@@ -57,6 +58,7 @@ class Track:
         text = laid.files[0].text
         self.asked[text], self.known[text] = cases, tuple(self.ended)
         time.sleep(0.05 if "tunes" in text else 0.0)
+        self.seconds += self.per_recording
         self.ended.append(text)
         if "crashes" in text:
             return Fault(kind="crashed", detail="signal 11")
@@ -105,7 +107,8 @@ class Track:
             now=lambda: self.seconds,
             spent_ms=lambda: self.spent_ms,
         )
-        return dict(zip(texts, race.run(course, entries), strict=True))
+        self.result = race.run(course, entries)
+        return dict(zip(texts, self.result.ran, strict=True))
 
 
 def home(ran: Ran) -> bool:
@@ -226,8 +229,15 @@ def test_an_entry_races_in_its_own_cases_alone(tmp_path: Path) -> None:
     track = Track(tmp_path)
     files = (SourceFile(path="k.py", text="backward only"),)
     course = Course(track.lay, track.record, track.open, track.read, track.together, Wrong, lambda: 0.0)
-    (ran,) = race.run(course, [Entry(files, ("backward",))])
+    (ran,) = race.run(course, [Entry(files, ("backward",))]).ran
     assert (list(ran.blocks), track.asked) == (["backward"], {"backward only": ("backward",)})
+
+
+def test_it_says_how_long_it_took_and_how_much_of_that_to_record(tmp_path: Path) -> None:
+    track = Track(tmp_path, per_lap=2.0, per_recording=1.5)
+    ran = track.run("itself")["itself"]
+    assert (track.result.recording_seconds, track.result.seconds) == (1.5, 1.5 + 2.0 * len(CASES))
+    assert track.result.gpu_ms == ran.gpu_ms > 0
 
 
 def test_nothing_stays_on_the_disk(tmp_path: Path) -> None:

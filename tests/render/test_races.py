@@ -48,6 +48,11 @@ def test_it_says_who_ran_what_it_took_who_left_and_who_was_first() -> None:
     )
 
 
+def test_it_says_how_much_of_that_to_record_where_it_is_known() -> None:
+    known = RACE.model_copy(update={"recording_seconds": 12.4})
+    assert "in 21.3 s, 12.4 s of them to record, 1.5 s of GPU time, 2 left;" in races.sentence(known)
+
+
 IDEAS = RACE.model_copy(
     update={
         "opening": True,

@@ -20,7 +20,8 @@ from bot.model.verdict import Decision, Verdict
 from bot.proposers.brief import Brief
 from bot.zones import finalists, measure
 from bot.zones.finalists import asked_last
-from bot.zones.measure import Shift, Workshop
+from bot.zones.measure import Shift
+from bot.zones.workshop import Workshop, stepped, until_checked
 from tests.fakes.bench import FakeBench
 from tests.render import builders as a
 
@@ -95,6 +96,14 @@ def test_what_they_say_is_in_the_journal_and_how_long_each_step_took_is_told(
     assert heard == [f"v{NUMBER} checked and measured, 0 s", f"tools asked about v{NUMBER}, 0 s"]
     assert isinstance(fact, VariantMeasured)
     assert {name: getattr(fact.measurement, name) for name in SAID} == SAID
+
+
+def test_how_much_of_a_round_went_to_its_checks_is_told_where_it_is_known() -> None:
+    assert until_checked(found()) == ""
+    assert until_checked(found().model_copy(update={"checked_seconds": 41.4})) == ", of which 41 s for the checks"
+    heard: list[str] = []
+    assert stepped(heard.append, "a step", lambda: 7, lambda seven: f" and {seven}") == 7
+    assert heard == ["a step, 0 s and 7"]
 
 
 # -- what follows -----------------------------------------------------------------------------------------------------
