@@ -31,10 +31,11 @@ def _decorators(function: Function) -> list[str]:
 
 def _takes(before: Function, after: Function) -> bool:
     """Each parameter in its place or by its name, and none that has to be given besides."""
-    old, new = before.args, after.args
+    old, new, placed = before.args, after.args, _placed(before)
     named = {*_placed(after), *(one.arg for one in new.kwonlyargs)}
     return (
-        _placed(after)[: len(_placed(before))] == _placed(before)
+        # Behind a `*more` nothing can be put: who hands over more would hand it to that.
+        (_placed(after) if old.vararg else _placed(after)[: len(placed)]) == placed
         and {one.arg for one in old.kwonlyargs} <= named
         and _needed(after) <= _needed(before)
         and (not old.vararg or bool(new.vararg))

@@ -63,3 +63,9 @@ def test_whoever_takes_any_number_goes_on_taking_it(star: str) -> None:
     before = f"def _kernel(x, {star}):\n    pass\n"
     assert lost(before, before) == ()
     assert lost("def _kernel(x):\n    pass\n", before) == ("_kernel",)
+
+
+def test_nothing_is_put_before_what_takes_any_number() -> None:
+    before = "def _kernel(x, *more):\n    pass\n"
+    assert lost("def _kernel(x, y=1, *more):\n    pass\n", before) == ("_kernel",)
+    assert lost("def _kernel(x, *more, y=1):\n    pass\n", before) == ()
