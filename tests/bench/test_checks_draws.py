@@ -18,6 +18,7 @@ from bot.bench.checks import Checked, Checker, Laid
 from bot.bench.interpreter import TargetPython
 from bot.bench.launcher import Limits
 from bot.bench.sandbox import LIMITS_ONLY, Sandbox
+from bot.judge import __main__ as desk
 from bot.judge.__main__ import Desk
 from bot.judge.plan import Probe
 from bot.model.measurement import CheckResult, Fault
@@ -181,6 +182,16 @@ def test_who_fails_for_few_rows_is_held_against_the_draws_of_that_probe(room: Ro
     assert room.drawn == [tuple(call.id for call in meant)]
     assert {path.name for path in room.inputs.iterdir()} == {call.blob for call in (*room.plan.checks, *meant)}
     assert not any(laid.folder.exists() for laid in room.laid_out)
+
+
+def test_what_takes_the_judge_long_is_asked_for_a_part_at_a_time(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for an answer forever: with many large draws it would not have come in time."""
+    monkeypatch.setattr(desk, "MAKING_S", 0.0)
+    monkeypatch.setattr(desk, "MOST_AT_ONCE", 1)
+    assert failed(room.check("as good")) == []
+    meant = tuple(probe.call.id for probe in room.desk._probes if probe.again == FIRST)
+    assert len(meant) > 1
+    assert room.drawn == [(name,) for name in meant]
 
 
 def test_once_heard_they_are_heard_for_all_who_come_after(room: Room) -> None:
