@@ -242,7 +242,7 @@ def optimize(
     tries = {path.name: path.read_bytes() for path in tried}
     desk = Desk(repo, folder, campaign_id, screen, python=python, assume_yes=yes, gpu=device, tries=tries, wiki=wiki)
     if unfinished:
-        screen.goes_on(desk.campaign, pull.head_sha)
+        screen.goes_on(desk.campaign, pull.head_sha, command)
     _open(desk, command, config, pull)
     try:
         with reserved(device):

@@ -21,10 +21,13 @@ from typing import TextIO
 from bot.analysis.rivals import of_campaign
 from bot.cli.gauges import Gauges, Use
 from bot.model.campaign import Campaign, Checkpoint, Stage, Zone
+from bot.model.commands import Optimize
 from bot.model.facts import Fact, JournalLine, RoundOpened, VariantJudged
 from bot.render import json_lines, terminal, view
 from bot.render.terminal import Meter, Paint, ansi, no_paint
 
+OPTIONS = ("mode", "goal", "scope", "gpu", "max_variants")
+"""What a campaign is begun with, and keeps."""
 REDRAW_S = 0.5
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 KNOWN_AFTER = 2
@@ -212,13 +215,19 @@ class Screen:
         if self.voice is Voice.LINES:
             self._mention(f"  {step}")
 
-    def goes_on(self, campaign: Campaign, head: str) -> None:
-        """An unfinished campaign was found; it stays at its own commit, whatever is checked out now."""
+    def goes_on(self, campaign: Campaign, head: str, asked: Optimize) -> None:
+        """An unfinished campaign was found; it stays at its own commit, whatever is checked out now, and as it was
+        begun, whatever is asked now."""
         tried = len(view.judged(campaign))
         self.hint(f"going on with {campaign.id}: {tried} of {view.budget(campaign)} variants judged so far")
         if campaign.pull is not None and campaign.pull.head_sha != head:
             pinned = campaign.pull.head_sha[:7]
             self.hint(f"  it is about {pinned}, and HEAD is now {head[:7]}; --fresh begins anew from there")
+        for name in OPTIONS if campaign.command is not None else ():
+            was, now = getattr(campaign.command, name), getattr(asked, name)
+            if was != now:
+                option = name.replace("_", "-")
+                self.hint(f"  it was begun with --{option} {was} and keeps it, not {now}; --fresh begins anew")
 
     def question(self, campaign: Campaign, checkpoint: Checkpoint) -> None:
         if self.voice is Voice.JSON:

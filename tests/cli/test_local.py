@@ -196,7 +196,16 @@ def test_without_a_terminal_a_question_stops_it_and_yes_goes_on(here: Checkout) 
     done = here.run("--yes", *two(here))
     assert done.return_value == 0
     assert f"going on with {first.id}: 0 of 2 variants judged so far" in done.stderr
+    assert "it was begun with" not in done.stderr
     assert here.campaign().id == first.id
+
+
+def test_who_asks_for_something_else_hears_that_it_goes_on_as_it_was_begun(here: Checkout) -> None:
+    assert isinstance(here.run(*two(here)).exception, UserError)
+    done = here.run("--goal", "memory", "--max-variants", "7", "--yes", *two(here)[:-2])
+    assert "it was begun with --goal balanced and keeps it, not memory; --fresh begins anew" in done.stderr
+    assert "it was begun with --max-variants 2 and keeps it, not 7; --fresh begins anew" in done.stderr
+    assert "--mode" not in done.stderr.split("begins anew")[0]
 
 
 class Newer(counter.CounterBench):
