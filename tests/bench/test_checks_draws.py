@@ -188,10 +188,11 @@ def test_what_takes_the_judge_long_is_asked_for_a_part_at_a_time(room: Room, mon
     """Nobody waits for an answer forever: with many large draws it would not have come in time."""
     monkeypatch.setattr(desk, "MAKING_S", 0.0)
     monkeypatch.setattr(desk, "MOST_AT_ONCE", 1)
-    assert failed(room.check("as good")) == []
-    meant = tuple(probe.call.id for probe in room.desk._probes if probe.again == FIRST)
-    assert len(meant) > 1
-    assert room.drawn == [(name,) for name in meant]
+    first, *others = (probe.call.id for probe in room.desk._probes if probe.again == FIRST)
+    assert failed(room.check("as good")) == [] and others
+    assert room.drawn == [(first,)], "one was enough for it"
+    assert failed(room.check("ten times as far")) == [FEW.id]
+    assert room.drawn == [(first,), *((name,) for name in others)]
 
 
 def test_once_heard_they_are_heard_for_all_who_come_after(room: Room) -> None:
