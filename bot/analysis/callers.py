@@ -9,8 +9,8 @@ from collections.abc import Collection
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def _functions(text: str) -> dict[str, Function]:
-    return {node.name: node for node in ast.parse(text).body if isinstance(node, Function)}
+def _functions(tree: ast.Module) -> dict[str, Function]:
+    return {node.name: node for node in tree.body if isinstance(node, Function)}
 
 
 def _placed(function: Function) -> list[str]:
@@ -44,8 +44,9 @@ def _takes(before: Function, after: Function) -> bool:
     )
 
 
-def left_behind(before: str, after: str, names: Collection[str]) -> tuple[str, ...]:
-    """Which of these functions of the text before cannot be called any more as they are. Raises SyntaxError."""
+def left_behind(before: ast.Module, after: ast.Module, names: Collection[str]) -> tuple[str, ...]:
+    """Which of these functions of the tree before cannot be called any more as they are. Trees, not texts: who judges
+    many side by side parses one at a time."""
     was, now = _functions(before), _functions(after)
     lost = (name for name in sorted(names) if name in was and not (name in now and _takes(was[name], now[name])))
     return tuple(lost)

@@ -121,7 +121,7 @@ def _compare(path: str, before: str, after: str, relied_on: tuple[str, ...]) -> 
         said = [*_callers(old, new), *_words(old, new), *_remarks(before, after)]
         said += [
             f"{name} cannot be called any more as it is, and another file imports it: keep its parameters"
-            for name in left_behind(before, after, relied_on)
+            for name in left_behind(old, new, relied_on)
         ]
     except UNREADABLE as error:
         return [reject(NAME, f"{path} cannot be read as Python: {error or type(error).__name__}")]

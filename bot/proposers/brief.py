@@ -61,11 +61,9 @@ class Brief:
 
     def leaves_callers_behind(self, texts: Mapping[str, str]) -> bool:
         """Whether a private function that another file imports could not be called any more as it is."""
-        before = {file.path: file.text for file in self.original}
-        try:
-            return any(left_behind(before[path], text, self.site.relied_on) for path, text in texts.items())
-        except SyntaxError:
-            return True
+        names, before = self.site.relied_on, {file.path: file.text for file in self.original}
+        changed = texts.items() if names else ()
+        return any(left_behind(ast.parse(before[path]), ast.parse(text), names) for path, text in changed)
 
     @property
     def judged(self) -> frozenset[Digest]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from bot.analysis.callers import left_behind
@@ -10,7 +12,7 @@ BEFORE = "@jit\ndef _kernel(x, y, *, size, warps=4):\n    return x\n"
 
 
 def lost(after: str, before: str = BEFORE) -> tuple[str, ...]:
-    return left_behind(before, after, ["_kernel", "_nobody_has_it"])
+    return left_behind(ast.parse(before), ast.parse(after), ["_kernel", "_nobody_has_it"])
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from bot import guardrails
+from bot.analysis import callers
 from bot.guardrails import judge
 from bot.guardrails.scope import scope
 from bot.model.variant import SourceFile
@@ -169,3 +173,10 @@ def test_an_allowed_file_that_v0_did_not_have_is_read_too() -> None:
     files = (FASTER_FILE, SourceFile(path=h.OTHER, text="def (:\n"))
     changed = heard.model_copy(update={"variant": heard.variant.model_copy(update={"files": files})})
     assert f"{h.OTHER} cannot be read as Python" in h.said(scope(changed))
+
+
+def test_only_one_place_parses_as_many_are_judged_side_by_side() -> None:
+    """Python 3.11 fails now and then where two threads parse at once: `source.parse` has a lock."""
+    home = Path(guardrails.__file__).parent
+    read = {path.name: path.read_text("utf-8") for path in (*home.glob("*.py"), Path(callers.__file__))}
+    assert [name for name, text in read.items() if "ast.parse(" in text] == ["source.py"]
