@@ -9,6 +9,11 @@ from collections.abc import Collection
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+def decorators(node: Function | ast.ClassDef) -> list[str]:
+    """By name: what a decorator is told may be tuned."""
+    return [ast.unparse(one.func if isinstance(one, ast.Call) else one) for one in node.decorator_list]
+
+
 def _functions(tree: ast.Module) -> dict[str, Function]:
     return {node.name: node for node in tree.body if isinstance(node, Function)}
 
@@ -24,11 +29,6 @@ def _needed(function: Function) -> set[str]:
     return {*placed[: len(placed) - len(args.defaults)], *alone}
 
 
-def _decorators(function: Function) -> list[str]:
-    """By name: what a decorator is told may be tuned."""
-    return [ast.unparse(one.func if isinstance(one, ast.Call) else one) for one in function.decorator_list]
-
-
 def _takes(before: Function, after: Function) -> bool:
     """Each parameter in its place or by its name, and none that has to be given besides."""
     old, new, placed = before.args, after.args, _placed(before)
@@ -40,7 +40,7 @@ def _takes(before: Function, after: Function) -> bool:
         and _needed(after) <= _needed(before)
         and (not old.vararg or bool(new.vararg))
         and (not old.kwarg or bool(new.kwarg))
-        and _decorators(before) == _decorators(after)
+        and decorators(before) == decorators(after)
     )
 
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from bot.analysis.callers import left_behind
+from bot.analysis.callers import decorators, left_behind
 from bot.guardrails.hearing import Hearing, reject
 from bot.guardrails.source import UNREADABLE, parse
 from bot.model.verdict import Finding
@@ -44,20 +44,14 @@ def _names(node: ast.stmt) -> Iterator[str]:
         yield from (part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store))
 
 
-def _decorators(node: Definition) -> list[str]:
-    """By name: what a decorator is told may be tuned."""
-    calls = [part.func if isinstance(part, ast.Call) else part for part in node.decorator_list]
-    return [ast.unparse(part) for part in calls]
-
-
 def _shape(node: ast.stmt) -> str:
     """What a caller sees."""
     match node:
         case ast.ClassDef(bases=bases, keywords=keywords):
-            return f"class {[ast.dump(part) for part in (*bases, *keywords)]} {_decorators(node)}"
+            return f"class {[ast.dump(part) for part in (*bases, *keywords)]} {decorators(node)}"
         case ast.FunctionDef(args=args, returns=returns) | ast.AsyncFunctionDef(args=args, returns=returns):
             shown = ast.dump(returns) if returns else ""
-            return f"{type(node).__name__} {ast.dump(args)} {shown} {_decorators(node)}"
+            return f"{type(node).__name__} {ast.dump(args)} {shown} {decorators(node)}"
     return "value"
 
 

@@ -10,7 +10,7 @@ and can be carried further is tried a second time.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from bot.campaign.lineage import NUMBERS_TECHNIQUE
 from bot.engine import fitting, rewriting, settings_table
@@ -96,6 +96,11 @@ COMPLETED_BY = {"partial_sums": "sum_together", "scale_in_kernel": "read_the_num
 group_norm's backward 62 us longer on the host, and so cost it a gain of 2.86x. A launch in place of torch's product
 made one of tvd's 26 us longer, and cost it 3.46x, so the host asks more cheaply what it asks before. By itself that
 hardly shows on the GPU, and might never become the incumbent that the launch needs."""
+KNOWING: dict[str, Callable[[str, Brief], Rewrite | None]] = {
+    "relax_atomics": lambda text, brief: relax_atomics.of_kernels(text, brief.launched),
+    "drop_sort": lambda text, brief: drop_sort.rewrite(text, brief.site.relied_on),
+}
+"""Rewrites that ask for more than the text, once that has something for them."""
 LAST = ("cache_hints",)
 """Finishing touches: tried on a kernel whose work and warps are settled."""
 HOPELESS = 0.96
@@ -126,10 +131,8 @@ def _rewrites(brief: Brief, name: str) -> Iterator[tuple[FilesRewrite, Change]]:
         rewrite, change = made(name, file.text), FORECASTS[name]
         if rewrite is None:
             continue
-        if name == "relax_atomics":
-            rewrite = relax_atomics.of_kernels(file.text, brief.launched)
-        if name == "drop_sort":
-            rewrite = drop_sort.rewrite(file.text, brief.site.relied_on)
+        if name in KNOWING:
+            rewrite = KNOWING[name](file.text, brief)
         if rewrite is None:
             continue
         if name == "more_programs" and (widest := room.widest(brief, rewrite.kernels)):

@@ -10,7 +10,7 @@ from bot.model.site import KernelSite
 from bot.targets.base import SuiteName, environment, incomplete, unknown_kernel
 from bot.targets.contract import KernelTable
 from bot.targets.dependents import dependent_tests
-from bot.targets.relied_on import relied_on
+from bot.targets.imports import relied_on
 from bot.targets.suites import suite_of
 from bot.targets.tree import TreeReader
 

@@ -134,19 +134,29 @@ def importers(tree: TreeReader, changed: Collection[str], *, root: str, among: C
     return tuple(path for path, s in found if s and any(_reaches(asked, names) for asked, _ in _asked(s)))
 
 
-def names_asked(
-    tree: TreeReader, files: Collection[str], *, root: str, among: Collection[str], words: Collection[str]
-) -> set[str]:
-    """What others import from these files by name, or ask of one that they import whole. Read are those of the others
-    that have one of the words in them."""
-    modules = {module_name(path, root) for path in files}
-    found: set[str] = set()
-    for path in among if words else ():
-        source = _source(tree, path, root, words)
-        asked = dict(_asked(source)) if source else {}
-        found |= {name for module, name in asked if module in modules}
-        whole = {called for (module, name), called in asked.items() if module in modules and not name}
-        whole |= {called for (module, name), called in asked.items() if f"{module}.{name}" in modules}
-        if source and whole:
-            found |= {node.attr for node in ast.walk(source.code) if isinstance(node, ast.Attribute)}
+def _private(source: Source) -> Iterator[str]:
+    """Functions that are a file's own business, unless somebody imports them."""
+    for node in source.code.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from (node.name,) if node.name.startswith("_") and not node.name.startswith("__") else ()
+
+
+def _names_asked(source: Source, modules: Collection[str]) -> set[str]:
+    """What a file imports from these modules by name, or asks of one that it imports whole."""
+    asked = dict(_asked(source))
+    found = {name for module, name in asked if module in modules}
+    if any((module in modules and not name) or f"{module}.{name}" in modules for module, name in asked):
+        found |= {node.attr for node in ast.walk(source.code) if isinstance(node, ast.Attribute)}
     return found
+
+
+def relied_on(tree: TreeReader, files: Collection[str], *, root: str, under: Collection[str]) -> tuple[str, ...]:
+    """Private functions of these files that another Python file below these folders imports: whoever launches a kernel
+    himself, as a test of rows beyond 2^31 elements does, hands over its arguments as they are today."""
+    own = [source for path in files if (source := _source(tree, path, root, ANY))]
+    private = {name for source in own for name in _private(source)}
+    modules = {module_name(path, root) for path in files}
+    others = {path for folder in under for path in tree.list(folder) if path.endswith(".py")} - set(files)
+    sources = (_source(tree, path, root, private) for path in (others if private else ()))
+    asked = (name for source in sources if source for name in _names_asked(source, modules))
+    return tuple(sorted(private.intersection(asked)))

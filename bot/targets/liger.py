@@ -14,7 +14,7 @@ from bot.targets.base import PYTEST, SuiteName, Target, environment, incomplete,
 from bot.targets.contract import CONFIG, RepoConfig
 from bot.targets.dependents import dependent_tests, recipe_of
 from bot.targets.described import DescribedTarget
-from bot.targets.relied_on import relied_on
+from bot.targets.imports import relied_on
 from bot.targets.sizes import SIZES
 from bot.targets.suites import suite_of
 from bot.targets.tree import TreeReader, read_text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.targets.relied_on import relied_on
+from bot.targets.imports import relied_on
 from tests.targets.shelf import lay_out
 
 OP = "src/pkg/ops/sums.py"
