@@ -1,8 +1,9 @@
 """Shapes that nobody was told: larger than an interpreter can take, drawn anew by the judge for each bench with a GPU.
 
 Many rows for few programs, rows that no tile divides, rows longer than any usual block; and for a kernel of other sizes
-than rows and columns, sizes between half the least and twice the most of what is scored. Their names say nothing, so
-that two benches with other draws ask for the same checks by name.
+than rows and columns, sizes between half the least and twice the most of what is scored, and no more than the most
+where they are powers of two. Their names say nothing, so that two benches with other draws ask for the same checks by
+name.
 """
 
 from __future__ import annotations
@@ -55,14 +56,15 @@ def _halved(name: str, size: int, recipe: Recipe) -> int:
 
 
 def _between(scored: tuple[Sizes, ...], recipe: Recipe, rng: random.Random) -> Sizes:
-    """Each size by itself. Where all of them are too much, the largest gives way, down to a single one if it must."""
+    """Each size by itself. Where all of them are too much, the largest gives way, down to a single one if it must.
+    Powers of two are of what a kernel unrolls, and twice the most of those is a minute of a compiler (mhc_post_res)."""
     found: dict[str, int] = {}
     for place, (name, _) in enumerate(scored[0]):
         sizes = [one[place][1] for one in scored]
         least, most = max(1, min(sizes) // 2), 2 * max(sizes)
         drawn = round(math.exp(rng.uniform(math.log(least), math.log(most))))
         if name in recipe.powers:
-            found[name] = _power(least, most, rng)
+            found[name] = _power(least, max(sizes), rng)
         elif name in recipe.evens:
             found[name] = 2 * _odd(drawn // 2 or 1, -(-least // 2), most // 2, rng)
         else:

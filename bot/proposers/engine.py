@@ -61,6 +61,8 @@ FORECASTS: dict[str, Change] = {
 """What a rewrite does to a launch. A cache hint changes nothing the model can see."""
 SPARING = ("drop_zero_fill", "drop_detours")
 """Rewrites after which a pass moves no byte that it does not have to."""
+CROWDED = ("drop_detours",)
+"""Rewrites after which a thread may hold more, so that one that spills wants more warps besides."""
 FOR_SOME = ("walk_rows", "reduce_loss")
 """Rewrites that leave most launches as they are: without a scored case they are about, there is nothing to try."""
 ON_A_GPU = (
@@ -174,9 +176,26 @@ def _alone(brief: Brief, name: str, *, races: bool) -> Iterator[tuple[float, Pro
             rewrite = rewriting.of_file(name, file.text, kernel)
             if rewrite is None:
                 continue
-            found = _hypothesis(brief, name, technique, of_one_file(file.path, rewrite), FORECASTS[name])
+            alone = dataclasses.replace(rewrite, title=f"{rewrite.title}, in {rewrite.kernels[0]} alone")
+            found = _hypothesis(brief, name, technique, of_one_file(file.path, alone), FORECASTS[name])
             if found is not None:
                 yield found
+
+
+def _roomier(brief: Brief, name: str, *, races: bool) -> tuple[float, Proposal] | None:
+    """With more warps besides for whoever spills today: only beside the idea itself in a race, and by what it
+    promised there."""
+    technique = f"{name}{warps.ROOMIER}"
+    if not brief.is_measured or brief.rounds_with(technique):
+        return None
+    if not races and promise.of(brief, technique) is None:
+        return None
+    for rewrite, change in _rewrites(brief, name) if warps.who_spills(brief) else ():
+        roomier = warps.with_room(brief, rewrite)
+        found = _hypothesis(brief, name, technique, roomier, change) if roomier is not None else None
+        if found is not None:
+            return found
+    return None
 
 
 def _hypothesis(
@@ -190,7 +209,7 @@ def _hypothesis(
     if rewrite.kernels and expects is not None and not expects.case:
         return None  # no scored case launches what would change
     hypothesis = Hypothesis(
-        title=rewrite.title if technique == name else f"{rewrite.title}, in {rewrite.kernels[0]} alone",
+        title=rewrite.title,
         why=rewrite.why,
         expected=_expected(expects, rewrite.seen),
         technique=technique,
@@ -224,6 +243,7 @@ def _works(brief: Brief, *, races: bool = False) -> Found:
     order = tuple(dict.fromkeys((*(name for name in brief.diagnosis.strategies if name in every), *every)))
     yield from (_rewrite(brief, name) for name in order if name not in LAST)
     yield from (found for name in order if name not in LAST for found in _alone(brief, name, races=races))
+    yield from (_roomier(brief, name, races=races) for name in order if name in CROWDED)
 
 
 def _finish(brief: Brief, *, races: bool = False, but: Collection[str] = ()) -> Found:
@@ -235,10 +255,9 @@ def _finish(brief: Brief, *, races: bool = False, but: Collection[str] = ()) -> 
 
 def _is_settled(brief: Brief, technique: str) -> bool:
     """One of its kernels has it already, so that what all of them together promised is no word on the others."""
-    return technique in PER_KERNEL and any(
-        played.is_accepted and played.variant.hypothesis.technique.startswith(f"{technique}:")
-        for played in brief.rounds
-    )
+    whole = technique.removesuffix(warps.ROOMIER)
+    accepted = [played.variant.hypothesis.technique for played in brief.rounds if played.is_accepted]
+    return any(one != technique and one.partition(":")[0] == whole for one in accepted if whole in PER_KERNEL)
 
 
 def _promising(brief: Brief, found: Found) -> Found:

@@ -165,7 +165,7 @@ def test_a_layer_sees_a_weighted_sum_of_the_streams_and_its_result_is_shared_out
 def test_hidden_streams_are_powers_of_two_and_not_all_the_same(kernel: str) -> None:
     cases, checks = shapes(kernel, cases=True), shapes(kernel)
     drawn_ = [shape for seed in range(6) for shape in hidden(RECIPES[kernel], cases, checks, seed)]
-    assert {dict(shape.sizes)["streams"] for shape in drawn_} == {2, 4, 8}
+    assert {dict(shape.sizes)["streams"] for shape in drawn_} == {2, 4}
 
 
 def test_a_result_that_is_always_float32_gets_such_a_gradient_and_is_counted_as_such() -> None:
