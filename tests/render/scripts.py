@@ -11,7 +11,7 @@ RESULTS = Path(__file__).resolve().parents[2] / "docs/results/h200"
 
 
 def script(folder: str, name: str = "table") -> ModuleType:
-    called = f"{folder}_{name}"
+    called = f"{Path(folder).name}_{name}"
     spec = importlib.util.spec_from_file_location(called, RESULTS / folder / f"{name}.py")
     assert spec is not None and spec.loader is not None
     found = importlib.util.module_from_spec(spec)

@@ -1,0 +1,107 @@
+"""Writes the table of all kernels into the README beside it: of each its last campaign that came to its end, on
+whichever GPU that was.
+
+    python docs/results/every_kernel.py
+
+What counts, and how fast a winner is, is as the tables of each GPU have it (h200/campaigns/table.py).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from bot.analysis.roofline import case_percent
+from bot.analysis.stats import geometric_mean
+from bot.hardware.catalog import for_runner
+from bot.ledger.layout import JOURNAL
+from bot.model.commands import Scope
+from bot.model.grouping import primary_groups
+from bot.model.measurement import CaseResult, Timing
+from bot.render import numbers, view
+from bot.render.escape import Trusted, text
+from bot.targets.sizes import SIZES
+
+HERE = Path(__file__).resolve().parent
+FOLDERS = tuple(HERE / gpu / "campaigns" for gpu in ("h200", "h100"))
+HEAD = ("Kernel", "Forward + backward", "At its roof", "Measured on", "How it ended", "Asked for on")
+
+
+def tables() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("campaigns_of_all", HERE / "h200/campaigns/table.py")
+    assert spec is not None and spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = found
+    spec.loader.exec_module(found)
+    return found
+
+
+TABLE = tables()
+
+
+def last_ones(folders: Sequence[Path]) -> dict[str, tuple[Any, Path]]:
+    """By kernel the last campaign that came to its end, and the folder it lies in."""
+    every = [(one, folder) for folder in folders for one in TABLE.read_all(folder) if one.is_over]
+    return {one.kernel: (one, folder) for one, folder in sorted(every, key=lambda pair: pair[0].lines[0].at)}
+
+
+def _roof_us(one: Any, result: CaseResult, us: float) -> float:
+    """What v0's time comes down to at the roof; as it is where the roof is unknown or v0 already above it."""
+    timed = result.model_copy(update={"timing": Timing(median_us=us, timer="replay")})
+    share = case_percent(timed, for_runner(view.runner(one.campaign)))
+    return us * min(share, 100.0) / 100 if share else us
+
+
+def at_roof(one: Any) -> float:
+    """How many times as fast v0 would be if each case took no longer than its roof says, over the same steps."""
+    assert one.campaign.profile is not None
+    cases, steps = TABLE._results(one), primary_groups(one.campaign.profile.suite, Scope.GENERAL)
+    found = []
+    for step in steps:
+        now = {case.id: TABLE._before(one, cases[case.id]) for case in step.cases}
+        roof = sum(_roof_us(one, cases[name], us) for name, us in now.items())
+        found.append((sum(now.values()) / roof, step.weight))
+    return geometric_mean([gain for gain, _ in found], [weight for _, weight in found])
+
+
+def row(one: Any, folder: Path) -> list[object]:
+    runner, gave = view.runner(one.campaign), TABLE.gave([one])
+    place = f"{folder.parent.name}/{folder.name}/{one.folder}/{JOURNAL}"
+    speed = TABLE.gain(TABLE._speed(one.campaign, one.readings)) if gave is not None else "1.00x, as it was"
+    gpu = text(runner.gpu_name) if runner is not None and runner.gpu_name else numbers.UNKNOWN
+    ended, day = TABLE.ended(one.campaign), one.lines[0].at[:10]
+    return [Trusted(f"[{text(one.kernel)}]({place})"), speed, numbers.ratio(at_roof(one)), gpu, ended, day]
+
+
+def _mean(of: str, campaigns: Collection[Any]) -> str:
+    speeds, most = ([of_one(one) for one in campaigns] for of_one in (lambda one: TABLE.gave([one]) or 1.0, at_roof))
+    said = f"**{numbers.ratio(geometric_mean(speeds))}** where all of them at their roofs would be"
+    return f"Geometric mean {of}: {said} {numbers.ratio(geometric_mean(most))}.\n"
+
+
+def means(campaigns: Sequence[Any]) -> str:
+    known = [one for one in campaigns if one.kernel in TABLE.KNOWN_BEFORE]
+    lines = [_mean(f"over {len(campaigns)} of the {numbers.many(len(SIZES), 'kernel')}", campaigns)]
+    of_known = f"over {len(known)} of the {len(TABLE.KNOWN_BEFORE)} whose stock times were known before"
+    return "\n".join([*lines, _mean(of_known, known)] if known else lines)
+
+
+def page(folders: Sequence[Path] = FOLDERS) -> str:
+    found = list(last_ones(folders).values())
+    if not found:
+        return "No campaign came to its end yet.\n"
+    fastest = sorted(found, key=lambda pair: (-(TABLE.gave([pair[0]]) or 1.0), pair[0].kernel))
+    return "\n".join((means([one for one, _ in found]), TABLE.grid(HEAD, [row(*pair) for pair in fastest])))
+
+
+def main() -> None:
+    readme = HERE / "README.md"
+    readme.write_text(TABLE.written(readme.read_text(encoding="utf-8"), page()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
