@@ -251,8 +251,8 @@ SIZES: dict[str, Sizes] = {
     # which nobody can tell of two of them: columns are 64 at most or three programs' worth, lest a right kernel of
     # smaller blocks be refused for an order that shows. The steps of coefficients along a row are unrolled, which four
     # times 4096 columns would compile for a minute. So are pairs of streams in post_res: its backward pass keeps a
-    # compiler busy for 1 s with one stream, 3 s with two, 8 s with four and 74 s with eight, anew for each width. Shapes
-    # with eight are checked in the two others alone, and half of its own have four.
+    # compiler busy for 1 s with one stream, 3 s with two, 8 s with four and 74 s with eight, anew for each width. Eight
+    # are checked in the two others alone, and half of its own shapes have four.
     **{
         kernel: Sizes(
             scored=((4, 1024, 4, 2048), (2, 4096, 4, 1024), last),
