@@ -17,7 +17,8 @@ ATOMICS = ("add_in_float32", "partial_sums", "relax_atomics")
 ARITHMETIC = ("divide_once", "share_exponentials", "base_two")
 SCALES = ("scale_at_store", "scale_in_kernel", "read_the_number")
 LATE = (*ATOMICS, *SUMS, *SCALES, "scale_sum", *ARITHMETIC, "cache_hints")
-AHEAD = ("tanh_by_exp2", "sum_behind_loop", "pipeline_rows", "pipeline_steps", "block_rows", "rows_at_once")
+AT_ONCE = ("rows_at_once", "heads_at_once")
+AHEAD = ("tanh_by_exp2", "sum_behind_loop", "pipeline_rows", "pipeline_steps", "block_rows", *AT_ONCE)
 STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     Bottleneck.MEMORY: (
         *("launch_parameters", "reduce_loss", "drop_clone", "drop_sort", "drop_detours", "drop_zero_fill"),
@@ -77,6 +78,7 @@ AIMS: dict[str, Aim] = {
     "pipeline_steps": Aim(("P0", "M4"), ("waiting", "issue"), "the next block of a row can be under way meanwhile"),
     "block_rows": Aim(("P0", "G2"), UNHIDDEN, "several rows make one block, whose loads and sums wait together"),
     "rows_at_once": Aim(("P0", "G2"), UNHIDDEN, "a program of one short row is mostly start and end"),
+    "heads_at_once": Aim(("P0", "G2"), UNHIDDEN, "a program of one head is mostly start and end"),
     "add_in_float32": Aim(("G1",), ("waiting", "issue"), "an addition in half precision is a loop of compare and swap"),
     "relax_atomics": Aim(("G1",), ("waiting",), "an addition that says no order waits for all memory of its program"),
     "partial_sums": Aim(("G1",), ("waiting", "excess"), "additions to the same few places queue"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from bot.analysis.estimate import block_of
 from bot.engine import race_field, rewriting
-from bot.engine.transforms import ACROSS_FILES, TRANSFORMS, rows_at_once
+from bot.engine.transforms import ACROSS_FILES, TRANSFORMS, heads_at_once, rows_at_once
 from bot.model.measurement import Launch, Measurement
 from bot.model.variant import SourceFile
 
@@ -22,7 +22,15 @@ def _is_of_short_rows(launch: Launch) -> bool:
     return block is not None and block <= longest and launch.grid[0] >= rows_at_once.FEWEST
 
 
-ABOUT: dict[str, Callable[[Launch], bool]] = {"rows_at_once": _is_of_short_rows}
+def _is_of_many_heads(launch: Launch) -> bool:
+    """Whether a program takes several heads then: a few programs keep one each."""
+    return launch.grid[1] > 1 and launch.grid[0] * launch.grid[1] >= heads_at_once.FEWEST
+
+
+ABOUT: dict[str, Callable[[Launch], bool]] = {
+    "rows_at_once": _is_of_short_rows,
+    "heads_at_once": _is_of_many_heads,
+}
 """Which launches a rewrite changes, where it leaves most as they are and the model of time sees no difference."""
 
 

@@ -41,6 +41,7 @@ FORECASTS: dict[str, Change] = {
     "pipeline_steps": as_it_was,
     "block_rows": as_it_was,
     "rows_at_once": as_it_was,
+    "heads_at_once": as_it_was,
     "add_in_float32": as_it_was,
     "partial_sums": as_it_was,
     "relax_atomics": as_it_was,
@@ -67,7 +68,8 @@ FOR_SOME = ("walk_rows", "reduce_loss")
 """Rewrites that leave most launches as they are: without a scored case they are about, there is nothing to try."""
 ON_A_GPU = (
     *combined.TOGETHER,
-    *("divide_once", "share_exponentials", "base_two", "tanh_by_exp2", "pipeline_steps", "rows_at_once"),
+    *("divide_once", "share_exponentials", "base_two", "tanh_by_exp2", "pipeline_steps"),
+    *("rows_at_once", "heads_at_once"),
     *("drop_sort", "scale_in_kernel", "read_the_number", "scale_sum", "sum_behind_loop", "sum_together", "sum_at_once"),
     "relax_atomics",
 )
