@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from bot.model.diagnosis import Bottleneck, Strategy
 
 SUMS = ("sum_together", "sum_at_once")
-ATOMICS = ("add_in_float32", "partial_sums", "relax_atomics")
+ATOMICS = ("add_in_float32", "add_once_a_run", "partial_sums", "relax_atomics")
 ARITHMETIC = ("divide_once", "share_exponentials", "base_two")
 SCALES = ("scale_at_store", "scale_in_kernel", "read_the_number")
 LATE = (*ATOMICS, *SUMS, *SCALES, "scale_sum", *ARITHMETIC, "cache_hints")
@@ -80,6 +80,7 @@ AIMS: dict[str, Aim] = {
     "rows_at_once": Aim(("P0", "G2"), UNHIDDEN, "a program of one short row is mostly start and end"),
     "heads_at_once": Aim(("P0", "G2"), UNHIDDEN, "a program of one head is mostly start and end"),
     "add_in_float32": Aim(("G1",), ("waiting", "issue"), "an addition in half precision is a loop of compare and swap"),
+    "add_once_a_run": Aim(("G1",), ("waiting", "excess"), "rows of one program add to the same places one by one"),
     "relax_atomics": Aim(("G1",), ("waiting",), "an addition that says no order waits for all memory of its program"),
     "partial_sums": Aim(("G1",), ("waiting", "excess"), "additions to the same few places queue"),
     "sum_together": Aim(("G1", "M3"), ("fixed", BESIDE), "torch adds up and rounds in four small launches"),

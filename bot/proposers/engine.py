@@ -43,6 +43,7 @@ FORECASTS: dict[str, Change] = {
     "rows_at_once": as_it_was,
     "heads_at_once": as_it_was,
     "add_in_float32": as_it_was,
+    "add_once_a_run": as_it_was,
     "partial_sums": as_it_was,
     "relax_atomics": as_it_was,
     "sum_together": as_it_was,
@@ -71,7 +72,7 @@ ON_A_GPU = (
     *("divide_once", "share_exponentials", "base_two", "tanh_by_exp2", "pipeline_steps"),
     *("rows_at_once", "heads_at_once"),
     *("drop_sort", "scale_in_kernel", "read_the_number", "scale_sum", "sum_behind_loop", "sum_together", "sum_at_once"),
-    "relax_atomics",
+    *("relax_atomics", "add_once_a_run"),
 )
 """Rewrites that take away instructions, meetings of warps, programs or launches of torch, or hide what is waited for.
 What anybody waits for the model cannot tell, and launches of torch it does not know."""

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from bot.engine.transforms import (
     add_in_float32,
+    add_once_a_run,
     base_two,
     block_rows,
     cache_hints,
@@ -86,6 +87,7 @@ TRANSFORMS: dict[str, Transform] = {
     "heads_at_once": heads_at_once,
     "more_programs": more_programs,
     "add_in_float32": add_in_float32,
+    "add_once_a_run": add_once_a_run,
     "partial_sums": partial_sums,
     "relax_atomics": relax_atomics,
     "sum_together": sum_together,
