@@ -173,6 +173,7 @@ SHIFT = "            tl.atomic_add(dshift_ptr + group * stride + cols, dy, mask=
         ("a place of the row and its group", SHIFT, SHIFT.replace("+ cols", "+ row + cols")),
         ("a mask of the row", SHIFT, SHIFT.replace("mask=mask", "mask=mask & (row > 0)")),
         ("a mask of what is in memory", SHIFT, SHIFT.replace("mask=mask", "mask=tl.load(dy_ptr + cols) > 0")),
+        ("a mask that was in memory", "    mask = cols < n_cols", "    mask = (cols < n_cols) & (tl.load(dx_ptr) > 0)"),
         ("a branch of the row", "        if has_shift:", "        if row > 3:"),
         ("a branch of what is in memory", "        if has_shift:", "        if tl.sum(dy, axis=0) > 3:"),
         ("a loop in the loop", ABOVE, f"        for i in range(2):\n            x = i\n{ABOVE}"),

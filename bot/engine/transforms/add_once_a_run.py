@@ -28,7 +28,6 @@ from bot.engine.transforms.rewrite import Rewrite, each_kernel, refuse_long_line
 
 TITLE = "Add once for a run of rows"
 WHY = "Rows that share their sums are added up here, and handed on when others begin."
-MOST_NAMES = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,30 +64,27 @@ def _group(run: Run, kernel: cst.FunctionDef, names: Names) -> Group:
     return found[0]
 
 
-def _leaves(node: cst.CSTNode, names: Names, but: str) -> set[str]:
-    """The names that a value is made of, written out as far as each is made once; `but` stands for itself."""
-    waiting, seen, leaves = [node], set[str](), set[str]()
+def _written_out(node: cst.CSTNode, names: Names, but: str) -> tuple[set[str], list[cst.CSTNode]]:
+    """The names that a value is made of in the end, and all values on the way; `but` stands for itself."""
+    waiting, values, seen, leaves = [node], list[cst.CSTNode](), set[str](), set[str]()
     while waiting:
-        for found in findall(waiting.pop(), m.Name()):
-            name = str(cst.ensure_type(found, cst.Name).value)
-            if name in seen or len(seen) > MOST_NAMES:
-                continue
+        values.append(waiting.pop())
+        for name in {str(cst.ensure_type(one, cst.Name).value) for one in findall(values[-1], m.Name())} - seen:
             seen.add(name)
             if name in names.made and name != but:
                 waiting.append(names.made[name])
             else:
                 leaves.add(name)
                 waiting += [names.moved[name]] if name in names.moved else []
-    return leaves
+    return leaves, values
 
 
 def _refuse_other_rows(node: cst.CSTNode, run: Run, group: Group, names: Names) -> None:
     """Raises where a value is of the row, or of something that nobody knows."""
-    leaves = _leaves(node, names, group.name)
+    leaves, values = _written_out(node, names, group.name)
     if run.row in leaves or leaves & names.unknown:
         raise NotUnderstood("it follows the row and not its group alone")
-    loaded = [call for name in leaves if name in names.made for call in kernels.calls(names.made[name], "load")]
-    if loaded or kernels.calls(node, "load"):
+    if any(kernels.calls(value, "load") for value in values):
         raise NotUnderstood("it follows what is in memory")
 
 
@@ -115,7 +111,7 @@ def _sums(kernel: cst.FunctionDef, run: Run, group: Group, names: Names) -> list
         for arg in call.args:
             if arg.value is not value:
                 _refuse_other_rows(arg.value, run, group, names)
-        if group.name not in _leaves(address, names, group.name):
+        if group.name not in _written_out(address, names, group.name)[0]:
             raise NotUnderstood("what is added to is not of a group")
         found.append(Sum(line, call, _pointer(address, kernel, names)))
     if len({one.pointer for one in found}) != len(found):
