@@ -34,6 +34,8 @@ SHOWN_CONFIDENCE = 0.95
 MIN_GAIN = 0.01
 MOST_SLOWER = 0.02
 """No case may be slower than v0 by more."""
+NON_TARGET = 1.05
+"""Most that a metric nobody aimed at may grow (BC-01: exactly this much passes)."""
 SLOWER_ERROR = 0.01
 """Chance, over all cases together, of calling a case slower that is not."""
 MOST_VOIDED = 0.20

@@ -3,6 +3,10 @@
 A rival is played by one process, so its reading has no interval; how far its blocks lie apart is told beside it. A
 variant and a rival were both played against v0 on the same kind of GPU, never against each other: how one stands to the
 other is the quotient of both.
+
+How one stands in all is told as a variant's speed-up is: of the passes of a shape added up. By single passes a loss
+would seem several times as fast as it is: its gradient is computed in the forward pass, and its backward pass has
+nothing to do.
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ from bot.analysis.paired import (
 )
 from bot.analysis.stats import geometric_mean
 from bot.model.campaign import Campaign, Profile
+from bot.model.commands import Scope
+from bot.model.grouping import primary_groups
 from bot.model.ids import VariantNumber
 from bot.model.measurement import Block, Evidence, Measurement, Reading, Runner, Suite
 from bot.model.rivals import RIVALS, Rival, RivalCase, RivalName, Rivalry, RivalTally
@@ -77,37 +83,64 @@ def _case(case: str, reading: Reading, best: Estimate | None) -> RivalCase:
     )
 
 
+def _mean(suite: Suite, scope: Scope, times: Mapping[str, tuple[float, float]]) -> tuple[float | None, int]:
+    """(the geometric mean of the first over the second, of how many shapes) with the passes of a shape added up. It
+    counts where each direction was played: of a loss one backward pass is enough. Single passes have no mean."""
+    ratios = []
+    for group in primary_groups(suite, scope):
+        played = [case for case in group.cases if case.id in times]
+        if played and {case.direction for case in played} == {case.direction for case in group.cases}:
+            one, other = (math.fsum(times[case.id][place] for case in played) for place in (0, 1))
+            ratios.append(one / other)
+    return (geometric_mean(ratios) if ratios else None), len(ratios)
+
+
+def _against(one: RivalCase, number: VariantNumber) -> tuple[float, float] | None:
+    """Microseconds of what it is held against, and its own: v0's, or the best's where there is one. From the ratios,
+    which the single slots that a median comes of do not always agree with."""
+    if not number:
+        return one.v0_us, one.v0_us / one.over_v0
+    return (one.v0_us / one.best_over_v0, one.v0_us / one.over_v0) if one.best_over_v0 is not None else None
+
+
 def _is_faster(ratio: float) -> bool:
     """Exactly as fast is not faster, whatever the last bits of a quotient say."""
     return math.log(ratio) > ROUNDING
 
 
 def _tally(
-    name: RivalName, rivals: Sequence[Rival], suite: Suite, best: Mapping[str, Estimate], number: VariantNumber
+    name: RivalName,
+    rivals: Sequence[Rival],
+    judged: tuple[Suite, Scope],
+    best: Mapping[str, Estimate],
+    number: VariantNumber,
 ) -> RivalTally:
     """In the suite's order; a case that is said twice counts as it was said first."""
     said: dict[str, Rival] = {}
     for rival in rivals:
         if rival.name == name:
             said.setdefault(rival.case, rival)
-    order = [one.id for one in suite.cases if one.id in said]
+    order = [one.id for one in judged[0].cases if one.id in said]
     why = {case: _refused(said[case]) for case in order}
     cases = tuple(
         _case(case, reading, best.get(case))
         for case in order
         if not why[case] and (reading := said[case].reading) is not None
     )
-    against = [(one.case, one.over_best if number else one.over_v0) for one in cases]
-    held = [(case, ratio) for case, ratio in against if ratio is not None]
-    over = geometric_mean([ratio for _, ratio in held]) if held else None
+    against = {one.case: times for one in cases if (times := _against(one, number)) is not None}
+    over, held_shapes = _mean(*judged, against)
+    over_v0, shapes = _mean(*judged, {one.case: (one.v0_us, one.v0_us / one.over_v0) for one in cases})
+    ratios = [(case, theirs / own) for case, (theirs, own) in against.items()]
     return RivalTally(
         name=name,
         cases=cases,
         missing=tuple((case, why[case]) for case in order if why[case]),
-        over_v0=geometric_mean([one.over_v0 for one in cases]) if cases else None,
+        over_v0=over_v0,
+        shapes=shapes,
         over_best=over if number else None,
-        held=len(held),
-        faster=tuple(sorted(((case, ratio) for case, ratio in held if _is_faster(ratio)), key=lambda one: -one[1])),
+        held=len(against),
+        held_shapes=held_shapes,
+        faster=tuple(sorted(((case, ratio) for case, ratio in ratios if _is_faster(ratio)), key=lambda one: -one[1])),
         leads=over is not None and _is_faster(over),
     )
 
@@ -125,10 +158,10 @@ def confirmed(found: Measurement) -> dict[str, Estimate]:
     return read
 
 
-def _of_best(tallies: tuple[RivalTally, ...]) -> float | None:
-    seen = {one.case: one.best_over_v0 for tally in tallies for one in tally.cases}
-    ratios = [ratio for ratio in seen.values() if ratio is not None]
-    return geometric_mean(ratios) if ratios and len(ratios) == len(seen) else None
+def _of_best(tallies: tuple[RivalTally, ...], judged: tuple[Suite, Scope]) -> tuple[float | None, int]:
+    seen = {one.case: one for tally in tallies for one in tally.cases}
+    times = {case: (one.v0_us, one.v0_us / one.best_over_v0) for case, one in seen.items() if one.best_over_v0}
+    return _mean(*judged, times) if times and len(times) == len(seen) else (None, 0)
 
 
 def kind_of(runner: Runner) -> tuple[str, str, int]:
@@ -141,6 +174,7 @@ def rivalry(
     number: VariantNumber = 0,
     found: Measurement | None = None,
     later: Sequence[Rival] = (),
+    scope: Scope = Scope.GENERAL,
 ) -> Rivalry | None:
     """Of v0, or of the variant `number` that `found` is of. None where nobody was played, as on no machine without a
     GPU. A variant that was timed on another kind of GPU is held against nobody. `later`: those that were played when
@@ -150,8 +184,10 @@ def rivalry(
         return None
     best = confirmed(found) if number and found is not None and kind_of(found.runner) == kind_of(runner) else {}
     named = [name for name in RIVALS if any(rival.name == name for rival in played)]
-    tallies = tuple(_tally(name, played, profile.suite, best, number) for name in named)
-    return Rivalry(tallies, number, _of_best(tallies), runner.gpu_name)
+    judged = (profile.suite, scope)
+    tallies = tuple(_tally(name, played, judged, best, number) for name in named)
+    over_v0, shapes = _of_best(tallies, judged)
+    return Rivalry(tallies, number, over_v0, shapes, runner.gpu_name)
 
 
 def of_campaign(campaign: Campaign) -> Rivalry | None:
@@ -160,4 +196,5 @@ def of_campaign(campaign: Campaign) -> Rivalry | None:
         return None
     number = campaign.incumbent if campaign.winner is None else campaign.winner
     played = campaign.round_of(number) if number else None
-    return rivalry(campaign.profile, number, played.measurement if played else None, campaign.rivals)
+    scope = campaign.command.scope if campaign.command else Scope.GENERAL
+    return rivalry(campaign.profile, number, played.measurement if played else None, campaign.rivals, scope)

@@ -21,28 +21,31 @@ AT_ONCE = ("rows_at_once", "heads_at_once")
 AHEAD = ("tanh_by_exp2", "sum_behind_loop", "pipeline_rows", "pipeline_steps", "block_rows", *AT_ONCE)
 STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     Bottleneck.MEMORY: (
-        *("launch_parameters", "reduce_loss", "drop_clone", "drop_sort", "drop_detours", "drop_zero_fill"),
-        *("tile_rows", "walk_rows", *AHEAD),
+        *("launch_parameters", "reduce_loss", "drop_clone", "wider_chunks", "free_early"),
+        *("drop_sort", "drop_detours", "drop_zero_fill", "tile_rows", "walk_rows", *AHEAD),
         *("divide_by_constants", *LATE, "more_programs"),
     ),
     Bottleneck.RESOURCE: (
         *("launch_parameters", "walk_rows", "tile_rows", *AHEAD, "divide_by_constants"),
-        *("more_programs", "reduce_loss", "drop_clone", "drop_sort", "drop_detours", "drop_zero_fill", *LATE),
+        *("more_programs", "reduce_loss", "drop_clone", "drop_sort", "drop_detours", "drop_zero_fill"),
+        *("wider_chunks", "free_early", *LATE),
     ),
     Bottleneck.LATENCY: (
         *("launch_parameters", *AHEAD, "more_programs", "tile_rows", "walk_rows"),
-        *("divide_by_constants", "reduce_loss", "drop_clone", "drop_sort", "drop_detours", "drop_zero_fill", *LATE),
+        *("divide_by_constants", "reduce_loss", "drop_clone", "drop_sort", "drop_detours", "drop_zero_fill"),
+        *("wider_chunks", "free_early", *LATE),
     ),
     Bottleneck.HOST: (
-        *("launch_parameters", "reduce_loss", "drop_clone", "drop_sort", "drop_detours", "drop_zero_fill"),
-        *SCALES,
+        *("launch_parameters", "reduce_loss", "drop_clone", "wider_chunks", "free_early"),
+        *("drop_sort", "drop_detours", "drop_zero_fill", *SCALES),
         *(*ATOMICS, *SUMS, *AHEAD, "more_programs", "tile_rows", "walk_rows"),
         *("divide_by_constants", "scale_sum", *ARITHMETIC, "cache_hints"),
     ),
     **dict.fromkeys(
         (Bottleneck.COMPUTE, Bottleneck.BALANCED, Bottleneck.LAUNCH),
         (
-            *("launch_parameters", *AHEAD, "more_programs", "drop_sort", "drop_zero_fill", "drop_detours", "tile_rows"),
+            *("launch_parameters", "wider_chunks", "free_early", *AHEAD, "more_programs"),
+            *("drop_sort", "drop_zero_fill", "drop_detours", "tile_rows"),
             *("walk_rows", "divide_by_constants", "reduce_loss", "drop_clone", *LATE),
         ),
     ),
@@ -86,6 +89,10 @@ AIMS: dict[str, Aim] = {
     "sum_together": Aim(("G1", "M3"), ("fixed", BESIDE), "torch adds up and rounds in four small launches"),
     "sum_at_once": Aim(("G1", "M3"), ("fixed", BESIDE), "torch adds up and rounds in two small launches"),
     "more_programs": Aim(("G2",), ("waiting", "issue"), "a second program works while one waits"),
+    "wider_chunks": Aim(
+        ("M3", "G1"), ("excess", "fixed", BESIDE), "every chunk of the rows reads and writes all of a weight again"
+    ),
+    "free_early": Aim(("M3",), (), "a name holds its tensor until it is given another"),
     "drop_zero_fill": Aim(
         ("M3", "G1"), ("excess", "fixed", BESIDE), "a fill writes every byte once more, in a launch of its own"
     ),

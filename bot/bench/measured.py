@@ -313,7 +313,7 @@ class MeasuredBench(StaticBench):
         if case in self._lanes:
             return False
         opened = self._open(case, (stock[case],), stock[case], fresh=fresh)
-        self._lanes[case] = lanes_for(opened.pilot_us, self._calls[case].nbytes)
+        self._lanes[case] = lanes_for(opened.pilot_us, self._calls[case].nbytes, opened.slot_us)
         return True
 
     def _open(self, case: str, some: Sequence[Take], stock: Take, *, fresh: bool) -> timing.Opened:
@@ -339,7 +339,7 @@ class MeasuredBench(StaticBench):
     def _of_v0(self, case: CaseResult, stock: Take) -> CaseResult:
         """v0 against itself: its own time, what its clock is worth, and the roof it is under."""
         opened = self._open(case.case, (stock,), stock, fresh=case.case == next(iter(self._calls)))
-        self._lanes[case.case] = lanes_for(opened.pilot_us, self._calls[case.case].nbytes)
+        self._lanes[case.case] = lanes_for(opened.pilot_us, self._calls[case.case].nbytes, opened.slot_us)
         if self._lanes[case.case] > 1:
             self._open(case.case, (stock,), stock, fresh=False)
         told = self._read(case.case, 0, self._effort.blocks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from bot.analysis.paired import MOST_SLOWER, Estimate, clearly_slower
+from bot.analysis.paired import MOST_SLOWER, NON_TARGET, Estimate, clearly_slower
 from bot.guardrails.hearing import ROUNDING, Weighed, note, reject
 from bot.model.commands import Goal
 from bot.model.grouping import Group, primary_groups
@@ -17,8 +17,6 @@ MEMORY = "memory"
 """What is said of memory alone goes by its own name: nothing has become slower."""
 MOST_WORSE = 0.05
 """A shape that loses this share of what was asked about is rejected, less is a note (BC-03)."""
-NON_TARGET = 1.05
-"""Most that a metric nobody aimed at may grow (BC-01: exactly this much passes)."""
 NOTED = 0.98
 """Two-sided: the one-sided 99 % that a rejection asks for."""
 SHOWN = 5e-5

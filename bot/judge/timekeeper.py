@@ -151,7 +151,8 @@ class Timekeeper:
         # One block meets every bank: from here on v0's own error is known for each.
         if why := self._verify(arms, pilots[-1][1]):
             raise Unplayable(why)
-        return Opened(lanes, statistics.median(t for times, _, _ in pilots for t in times))
+        slot_us = statistics.median(wall for _, _, wall in pilots) / len(arms)
+        return Opened(lanes, statistics.median(t for times, _, _ in pilots for t in times), slot_us)
 
     def _settle(self) -> None:
         """Nobody is on the way up while a clock runs: who makes a context takes the GPU from a slot for a millisecond

@@ -64,10 +64,14 @@ class RivalTally:
     missing: tuple[tuple[str, str], ...] = ()
     """Case, and why it counts nowhere."""
     over_v0: float | None = None
+    shapes: int = 0
+    """A geometric mean over so many shapes, the passes of each added up. None where none was played both ways."""
     over_best: float | None = None
-    """Geometric means; of the cases in which the best variant was confirmed as well."""
+    """The same, of the cases in which the best variant was confirmed as well."""
     held: int = 0
     """Cases in which it is held against the best variant, or against v0 where nothing won."""
+    held_shapes: int = 0
+    """How many shapes the mean over those is of."""
     faster: tuple[tuple[str, float], ...] = ()
     """Those of them in which the rival is the faster one, and by how much; the clearest first."""
     leads: bool = False
@@ -82,5 +86,6 @@ class Rivalry:
     best: VariantNumber = 0
     """What they are held against; 0 where nothing won."""
     best_over_v0: float | None = None
-    """Geometric mean over the cases in which any rival was played; None where the best was not confirmed in one."""
+    """Geometric mean over what any rival was played in; None where the best was not confirmed in one of the cases."""
+    best_shapes: int = 0
     gpu: str = ""

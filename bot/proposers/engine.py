@@ -14,7 +14,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from bot.campaign.lineage import NUMBERS_TECHNIQUE
 from bot.engine import fitting, rewriting, settings_table
-from bot.engine.transforms import ACROSS_FILES, PER_KERNEL, TRANSFORMS, drop_sort, more_programs, relax_atomics
+from bot.engine.transforms import (
+    ACROSS_FILES,
+    PER_KERNEL,
+    TRANSFORMS,
+    drop_sort,
+    more_programs,
+    relax_atomics,
+    wider_chunks,
+)
 from bot.engine.transforms.rewrite import FilesRewrite, Rewrite, of_one_file
 from bot.model.ids import Digest
 from bot.model.variant import Hypothesis, Proposal, sources_digest
@@ -42,6 +50,8 @@ FORECASTS: dict[str, Change] = {
     "block_rows": as_it_was,
     "rows_at_once": as_it_was,
     "heads_at_once": as_it_was,
+    "wider_chunks": as_it_was,
+    "free_early": as_it_was,
     "add_in_float32": as_it_was,
     "add_once_a_run": as_it_was,
     "partial_sums": as_it_was,
@@ -72,7 +82,7 @@ ON_A_GPU = (
     *("divide_once", "share_exponentials", "base_two", "tanh_by_exp2", "pipeline_steps"),
     *("rows_at_once", "heads_at_once"),
     *("drop_sort", "scale_in_kernel", "read_the_number", "scale_sum", "sum_behind_loop", "sum_together", "sum_at_once"),
-    *("relax_atomics", "add_once_a_run"),
+    *("relax_atomics", "add_once_a_run", "wider_chunks", "free_early"),
 )
 """Rewrites that take away instructions, meetings of warps, programs or launches of torch, or hide what is waited for.
 What anybody waits for the model cannot tell, and launches of torch it does not know."""
@@ -201,6 +211,22 @@ def _roomier(brief: Brief, name: str, *, races: bool) -> tuple[float, Proposal] 
     return None
 
 
+def _otherwise(brief: Brief, *, races: bool) -> Iterator[tuple[float, Proposal]]:
+    """The other ways of wider chunks: only beside the first in a race, and by what they promised there."""
+    name = "wider_chunks"
+    if not brief.is_measured:
+        return
+    for way in filter(None, wider_chunks.WAYS):
+        technique = f"{name}:{way}"
+        if brief.rounds_with(technique) or not (races or promise.of(brief, technique) is not None):
+            continue
+        for file in brief.sources:
+            rewrite = wider_chunks.rewrite(file.text, way)
+            found = rewrite and _hypothesis(brief, name, technique, of_one_file(file.path, rewrite), FORECASTS[name])
+            if found:
+                yield found
+
+
 def _hypothesis(
     brief: Brief, name: str, technique: str, rewrite: FilesRewrite, change: Change
 ) -> tuple[float, Proposal] | None:
@@ -247,6 +273,7 @@ def _works(brief: Brief, *, races: bool = False) -> Found:
     yield from (_rewrite(brief, name) for name in order if name not in LAST)
     yield from (found for name in order if name not in LAST for found in _alone(brief, name, races=races))
     yield from (_roomier(brief, name, races=races) for name in order if name in CROWDED)
+    yield from _otherwise(brief, races=races)
 
 
 def _finish(brief: Brief, *, races: bool = False, but: Collection[str] = ()) -> Found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bot.analysis.paired import MIN_GAIN, MOST_SLOWER
+from bot.analysis.paired import MIN_GAIN, MOST_SLOWER, NON_TARGET
 from bot.analysis.stats import geometric_mean, value_of
 from bot.model.commands import Goal
 from bot.model.grouping import Group, primary_groups
@@ -70,17 +70,24 @@ def _at_worst(racer: Racer) -> float:
     return min((lap.high for lap in racer.laps), default=1.0)
 
 
+def _is_hungry(brief: Brief, racer: Racer) -> bool:
+    """Whether a case needs more memory than any verdict lets it."""
+    before = {one.case: one.memory_bytes for one in brief.baseline.cases if one.memory_bytes}
+    grown = any(lap.peak_bytes > before[lap.case] * NON_TARGET for lap in racer.laps if lap.case in before)
+    return grown and brief.goal is not Goal.MEMORY
+
+
 def of(brief: Brief, technique: str) -> float | None:
     """What the last race that this idea ran in made of it over what it was held against. None where it ran in none, did
     not come home, or has had a round since the opening: what it gives a second time nobody saw. Where a case is slower
-    than any verdict lets it be, no more than that, and nothing of one that spills where nothing did: whatever else it
-    gains, it would be refused."""
+    than any verdict lets it be, no more than that, and nothing of one that spills where nothing did or needs more
+    memory than is allowed: whatever else it gains, it would be refused."""
     had_a_round = bool(brief.rounds_with(technique))
     for race in (brief.race, brief.opening if not had_a_round else None):
         racer = next((one for one in race.others if one.idea == technique), None) if race is not None else None
         if race is not None and racer is not None:
             promised, worst = _over_itself(brief, race, racer), _at_worst(racer)
-            if promised is not None and racer.spills:
+            if promised is not None and (racer.spills or _is_hungry(brief, racer)):
                 return 0.0
             pays = promised is not None and worst < TOO_SLOW and brief.goal is not Goal.MEMORY
             return min(promised, worst) if promised is not None and pays else promised

@@ -23,6 +23,8 @@ NOT_PLAYED = "not played"
 NOT_ASKED = "-"
 """The case was not to be played."""
 NOT_CONFIRMED = "not confirmed"
+SINGLE = "single passes"
+"""Of passes of which none goes with another, which have no mean."""
 UNTOUCHED = "the untouched kernel"
 
 
@@ -46,7 +48,8 @@ def _sentence(tally: RivalTally, what: str, names: Names) -> str:
     where = every if ahead == tally.held else f"{ahead} of {tally.held} cases"
     most_on = f"on {where} (most on {name}: {_exceeds(most)})"
     if tally.leads and over is not None:
-        return f"{who} is {_exceeds(over)} faster than {what} (geomean over {tally.held} cases), faster {most_on}"
+        of = numbers.many(tally.held_shapes, "shape")
+        return f"{who} is {_exceeds(over)} faster than {what} (geomean over {of}), faster {most_on}"
     return f"{who} is faster than {what} {most_on}"
 
 
@@ -101,8 +104,8 @@ def _of(case: str, found: Rivalry) -> list[tuple[RivalTally, RivalCase | None]]:
     return [(tally, next((one for one in tally.cases if one.case == case), None)) for tally in found.tallies]
 
 
-def _mean(ratio: str, count: int, none: str = NOT_PLAYED) -> str:
-    return f"{ratio} ({numbers.many(count, 'case')})" if count else none
+def _mean(ratio: str, cases: int, shapes: int, none: str = NOT_PLAYED) -> str:
+    return (f"{ratio} ({numbers.many(shapes, 'shape')})" if shapes else SINGLE) if cases else none
 
 
 def beside_v0(found: Rivalry, names: Names) -> tuple[Row, list[Row]]:
@@ -118,8 +121,8 @@ def beside_v0(found: Rivalry, names: Names) -> tuple[Row, list[Row]]:
             for cell in ((numbers.duration(one.rival_us), _over_v0(one)) if one else 2 * (_instead(tally, case),))
         ]
         rows.append([names.get(case, case), numbers.duration(v0), *cells])
-    means = [_mean(numbers.ratio(tally.over_v0), len(tally.cases)) for tally in found.tallies]
-    return head, [*rows, ["geomean over cases", "", *(cell for mean in means for cell in ("", mean))]] if rows else []
+    means = [_mean(numbers.ratio(tally.over_v0), len(tally.cases), tally.shapes) for tally in found.tallies]
+    return head, [*rows, ["geomean", "", *(cell for mean in means for cell in ("", mean))]] if rows else []
 
 
 def beside_best(found: Rivalry, names: Names) -> tuple[Row, list[Row]]:
@@ -140,11 +143,11 @@ def beside_best(found: Rivalry, names: Names) -> tuple[Row, list[Row]]:
         cell
         for tally in found.tallies
         for cell in (
-            _mean(numbers.ratio(tally.over_v0), len(tally.cases)),
-            _mean(_turned(tally.over_best), tally.held, NOT_CONFIRMED),
+            _mean(numbers.ratio(tally.over_v0), len(tally.cases), tally.shapes),
+            _mean(_turned(tally.over_best), tally.held, tally.held_shapes, NOT_CONFIRMED),
         )
     ]
-    last = ["geomean over cases", numbers.ratio(found.best_over_v0), *means]
+    last = ["geomean", numbers.ratio(found.best_over_v0), *means]
     return ["Case", f"{best} over v0", *pairs], [*rows, last] if rows else []
 
 
@@ -168,6 +171,8 @@ def notes(found: Rivalry, names: Names, *, best: bool) -> list[str]:
             f"{name} and a rival were never played against each other: {name} over a rival is the quotient of what "
             f"both are over v0; in square brackets the 95 % interval over the processes of {name}"
         )
+    if any(tally.shapes for tally in found.tallies):
+        said.append("a geomean is of shapes that were played in both directions, the passes of each added up")
     few = [tally for tally in found.tallies if tally.name in OF_WINNER and tally.cases]
     said += [
         f"{tally.name} is torch.compile in its mode max-autotune-no-cudagraphs, played in the cases in which v0 takes "
@@ -249,7 +254,9 @@ def as_json(found: Rivalry | None) -> list[dict[str, Any]]:
             "processes": 1,
             "against": variant_name(found.best) if found.best else "v0",
             "over_v0": tally.over_v0,
+            "over_v0_shapes": tally.shapes,
             "over_best": tally.over_best,
+            "held_shapes": tally.held_shapes,
             "faster": [{"case": case, "ratio": ratio} for case, ratio in tally.faster],
             "cases": [asdict(one) | {"over_best": one.over_best} for one in tally.cases],
             "not_played": [{"case": case, "why": why} for case, why in tally.missing],

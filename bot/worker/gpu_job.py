@@ -60,13 +60,19 @@ def _three_times(op: Any, call: Call, fills: dict[str, str], folder: Path) -> tu
     return first, taper
 
 
+def _asked_for(when: str) -> int:
+    """Bytes that tensors asked for. What torch's allocator lends may be up to 1 MiB more a tensor, by where there was
+    room: modulated_rms_norm of 4 x 1024 x 1152 asked for 0.58 MiB more, was lent 1.42, and refused for 5.1 % more."""
+    return int(torch.cuda.memory_stats()[f"requested_bytes.all.{when}"])
+
+
 def _at_rest() -> int:
     """Bytes that are lent when nothing was given back for a while: autograd's thread may let go of its own after the
     pass is over."""
-    lent, still, until = int(torch.cuda.memory_allocated()), 0, time.monotonic() + SETTLE_S
+    lent, still, until = _asked_for("current"), 0, time.monotonic() + SETTLE_S
     while still < STILL and time.monotonic() < until:
         time.sleep(STILL_S)
-        now = int(torch.cuda.memory_allocated())
+        now = _asked_for("current")
         lent, still = now, still + 1 if now == lent else 0
     return lent
 
@@ -80,13 +86,13 @@ def _one_peak(op: Any, call: Call, contents: dict[str, torch.Tensor]) -> int:
 
     run_pass(op, call, stuff, begin)
     torch.cuda.synchronize()
-    return int(torch.cuda.max_memory_allocated())
+    return _asked_for("peak")
 
 
 def _peak(op: Any, call: Call, fills: dict[str, str]) -> int:
-    """As torch counts it, inputs included, when everything is compiled. A reading counts when as much is lent after it
-    as before: a busy H200 once read a tensor too little of jsd's v0, most likely for memory of the run before, and that
-    refused every variant."""
+    """What was asked for at most, inputs included, when everything is compiled. A reading counts when as much is lent
+    after it as before: a busy H200 once read a tensor too little of jsd's v0, most likely for memory of the run before,
+    and that refused every variant."""
     contents = gpu_inputs.drawn(call, fills)
     _one_peak(op, call, contents)
     before = _at_rest()

@@ -57,7 +57,7 @@ class Observer(TorchDispatchMode):  # type: ignore[misc]
         self.poison = poison
         self.moved_bytes = 0
         self.peak_bytes = 0
-        """Inputs and all that was allocated, at the worst moment: what torch.cuda.max_memory_allocated would say."""
+        """Inputs and all that was allocated, at the worst moment: as a GPU counts what is asked for."""
         self._resident = 0
         self._away = False
         self._counting = False

@@ -8,12 +8,15 @@ import pytest
 
 from bot.analysis import rivals
 from bot.model.campaign import Campaign, Profile
+from bot.model.commands import Scope
 from bot.model.measurement import Evidence, Measurement, Reading, Timing
 from bot.model.rivals import Rival, Rivalry, RivalTally
 from tests.analysis import blocks
 from tests.render import builders as a
 
 FORWARD, BACKWARD, FULL = (f"{pass_}-512x1024-bfloat16" for pass_ in ("forward", "backward", "full"))
+WIDER = "full-2048x4096-bfloat16"
+"""The suite has whole steps, of which means are made."""
 
 
 def played(case: str, percent: float, name: str = "compiled", **fields: int) -> Rival:
@@ -27,6 +30,7 @@ def profile(*found: Rival, evidence: Evidence = Evidence.MEASURED) -> Profile:
 def variant(**percents: float) -> Measurement:
     """Confirmed by five processes in the cases that are named; raced alone where the case is not."""
     named = {FORWARD: percents.get("forward"), BACKWARD: percents.get("backward"), FULL: percents.get("full")}
+    named[WIDER] = percents.get("wider")
     found = a.measurement(a.sources("8"), runner=a.GPU_RUNNER)
     cases = []
     for one in found.cases:
@@ -59,52 +63,52 @@ def test_one_slow_block_in_ten_moves_neither_the_mean_nor_the_spread() -> None:
     assert (one.low, one.high) == (pytest.approx(1.1), pytest.approx(1.2))
 
 
-def test_the_mean_over_cases_is_a_geometric_one() -> None:
-    found = read(rivals.rivalry(profile(played(FORWARD, 100), played(BACKWARD, -50))))
-    assert found.over_v0 == pytest.approx(1.0)
+def test_the_mean_over_shapes_is_a_geometric_one() -> None:
+    found = read(rivals.rivalry(profile(played(FULL, 100), played(WIDER, -50))))
+    assert found.over_v0 == pytest.approx(1.0) and found.shapes == 2
     assert not found.leads, "twice as fast and half as fast is as fast"
-    assert [case for case, _ in found.faster] == [FORWARD]
+    assert [case for case, _ in found.faster] == [FULL]
 
 
 def test_the_winner_stands_to_a_rival_as_both_stand_to_v0() -> None:
-    found = rivals.rivalry(profile(played(FORWARD, 20), played(BACKWARD, 80)), 3, variant(forward=50, backward=50))
+    found = rivals.rivalry(profile(played(FULL, 20), played(WIDER, 80)), 3, variant(full=50, wider=50))
     compiled = read(found)
     by_case = {one.case: one for one in compiled.cases}
-    assert by_case[FORWARD].over_best == pytest.approx(1.2 / 1.5)
-    assert by_case[BACKWARD].over_best == pytest.approx(1.8 / 1.5)
+    assert by_case[FULL].over_best == pytest.approx(1.2 / 1.5)
+    assert by_case[WIDER].over_best == pytest.approx(1.8 / 1.5)
     assert compiled.over_best == pytest.approx(math.sqrt(1.2 * 1.8) / 1.5)
-    assert compiled.faster == ((BACKWARD, pytest.approx(1.2)),)
+    assert compiled.faster == ((WIDER, pytest.approx(1.2)),)
     assert compiled.held == 2 and not compiled.leads
     assert found is not None and found.best_over_v0 == pytest.approx(1.5)
 
 
 def test_without_a_winner_v0_is_what_a_rival_is_held_against() -> None:
-    found = read(rivals.rivalry(profile(played(FORWARD, 30), played(BACKWARD, 10))))
-    assert [case for case, _ in found.faster] == [FORWARD, BACKWARD], "the clearest first"
+    found = read(rivals.rivalry(profile(played(FULL, 30), played(WIDER, 10))))
+    assert [case for case, _ in found.faster] == [FULL, WIDER], "the clearest first"
     assert found.leads and found.held == 2
     assert found.over_best is None and all(one.over_best is None for one in found.cases)
 
 
 @pytest.mark.parametrize(("percent", "faster"), [(49.9, 0), (50, 0), (50.1, 1)])
 def test_exactly_as_fast_is_not_faster(percent: float, faster: int) -> None:
-    against = read(rivals.rivalry(profile(played(FORWARD, percent)), 3, variant(forward=50)))
+    against = read(rivals.rivalry(profile(played(FULL, percent)), 3, variant(full=50)))
     assert (len(against.faster), against.leads) == (faster, bool(faster))
 
 
 @pytest.mark.parametrize(("percent", "faster"), [(-0.1, 0), (0, 0), (0.1, 1)])
 def test_exactly_as_fast_as_v0_is_not_faster_either(percent: float, faster: int) -> None:
-    found = read(rivals.rivalry(profile(played(FORWARD, percent))))
+    found = read(rivals.rivalry(profile(played(FULL, percent))))
     assert (len(found.faster), found.leads) == (faster, bool(faster))
 
 
 def test_a_rival_that_could_not_be_played_is_named_and_counts_nowhere() -> None:
-    absent = Rival(name="compiled", case=BACKWARD, why_not="it ran out of memory")
-    found = read(rivals.rivalry(profile(played(FORWARD, 20), absent), 3, variant(forward=10, backward=10)))
-    assert found.missing == ((BACKWARD, "it ran out of memory"),)
-    assert [one.case for one in found.cases] == [FORWARD]
+    absent = Rival(name="compiled", case=WIDER, why_not="it ran out of memory")
+    found = read(rivals.rivalry(profile(played(FULL, 20), absent), 3, variant(full=10, wider=10)))
+    assert found.missing == ((WIDER, "it ran out of memory"),)
+    assert [one.case for one in found.cases] == [FULL]
     assert found.held == 1 and found.over_v0 == pytest.approx(1.2)
-    silent = read(rivals.rivalry(profile(Rival(name="compiled", case=FORWARD))))
-    assert silent.missing == ((FORWARD, "no reason was given"),)
+    silent = read(rivals.rivalry(profile(Rival(name="compiled", case=FULL))))
+    assert silent.missing == ((FULL, "no reason was given"),)
     assert (silent.over_v0, silent.over_best, silent.leads, silent.faster) == (None, None, False, ())
 
 
@@ -126,10 +130,10 @@ def test_a_reading_that_says_nothing_is_told_with_its_reason(reading: Reading, w
 
 
 def test_a_case_that_was_raced_and_never_confirmed_holds_nobody() -> None:
-    found = rivals.rivalry(profile(played(FORWARD, 20), played(BACKWARD, 90)), 3, variant(forward=10))
+    found = rivals.rivalry(profile(played(FULL, 20), played(WIDER, 90)), 3, variant(full=10))
     compiled = read(found)
-    assert compiled.held == 1 and [case for case, _ in compiled.faster] == [FORWARD]
-    assert {one.case: one.over_best for one in compiled.cases}[BACKWARD] is None
+    assert compiled.held == 1 and [case for case, _ in compiled.faster] == [FULL]
+    assert {one.case: one.over_best for one in compiled.cases}[WIDER] is None
     assert compiled.over_v0 == pytest.approx(math.sqrt(1.2 * 1.9)), "against v0 it still counts"
     assert found is not None and found.best_over_v0 is None, "a mean over some of the cases is none"
 
@@ -149,6 +153,57 @@ def test_cases_come_in_the_order_of_the_suite_and_each_counts_once() -> None:
     assert found.cases[1].over_v0 == pytest.approx(1.01), "as it was said first"
 
 
+ONE = "backward-512x1024-bfloat16-one"
+
+
+def loss(*found: Rival) -> Profile:
+    """A loss: its forward pass makes the gradient, and its backward pass scales it or, where it is 1, does nothing."""
+    passes = [case for case in a.SUITE.cases if case.id in (FORWARD, BACKWARD)]
+    one = passes[1].model_copy(update={"id": ONE, "grad": "one"})
+    return profile(*found).model_copy(update={"suite": a.SUITE.model_copy(update={"cases": (*passes, one)})})
+
+
+def between(case: str, v0_us: float, rival_us: float) -> Rival:
+    return Rival(name="compiled", case=case, reading=Reading(blocks=((v0_us, v0_us, rival_us, rival_us),) * 16))
+
+
+def test_the_passes_of_a_shape_are_added_up() -> None:
+    """cross_entropy of 2048 x 128256 on an H100: of single passes torch.compile would be 0.26x as fast as Liger's."""
+    faster, slower = between(FORWARD, 504, 360), between(BACKWARD, 373, 405)
+    compiled = read(rivals.rivalry(loss(faster, slower, between(ONE, 6, 403))))
+    assert compiled.over_v0 == pytest.approx((504 + 373 + 6) / (360 + 405 + 403))
+    assert (compiled.shapes, compiled.held, compiled.held_shapes) == (1, 3, 1)
+    assert [case for case, _ in compiled.faster] == [FORWARD] and not compiled.leads
+
+
+def test_the_best_is_held_against_the_sum_as_well() -> None:
+    played = (between(FORWARD, 400, 200), between(BACKWARD, 300, 300), between(ONE, 10, 300))
+    known = variant(forward=100, backward=50)
+    idle = next(one for one in known.cases if one.case == BACKWARD)
+    idle = idle.model_copy(update={"case": ONE, "paired": blocks.paired([0.0] * 5)})
+    known = known.model_copy(update={"cases": (*known.cases, idle)})
+    found = rivals.rivalry(loss(*played), 3, known)
+    assert read(found).over_best == pytest.approx((400 / 2 + 300 / 1.5 + 10) / 800)
+    assert found is not None and found.best_over_v0 == pytest.approx((400 + 300 + 10) / (200 + 200 + 10))
+    assert (read(found).held_shapes, found.best_shapes) == (1, 1)
+
+
+def test_a_shape_counts_where_it_was_played_both_ways() -> None:
+    """A loss has two backward passes, of which one is enough; what a rival's backward pass does again, Liger's forward
+    pass has done already."""
+    compiled = read(rivals.rivalry(loss(between(FORWARD, 400, 200), between(ONE, 10, 20))))
+    assert (compiled.over_v0, compiled.shapes) == (pytest.approx(410 / 220), 1) and compiled.leads
+    for alone in ((between(FORWARD, 400, 200),), (between(BACKWARD, 300, 900), between(ONE, 10, 900))):
+        compiled = read(rivals.rivalry(loss(*alone)))
+        assert (compiled.over_v0, compiled.shapes, compiled.leads) == (None, 0, False) and compiled.cases
+
+
+def test_a_narrow_scope_is_of_its_pass_alone() -> None:
+    played = (between(FORWARD, 400, 200), between(BACKWARD, 300, 900), between(ONE, 10, 900))
+    compiled = read(rivals.rivalry(loss(*played), scope=Scope.FORWARD))
+    assert (compiled.over_v0, compiled.shapes) == (pytest.approx(2.0), 1)
+
+
 def test_nobody_played_is_nothing_to_show() -> None:
     assert rivals.rivalry(profile()) is None
     assert rivals.rivalry(profile(played(FORWARD, 20), evidence=Evidence.STATIC)) is None
@@ -157,11 +212,11 @@ def test_nobody_played_is_nothing_to_show() -> None:
 
 
 def test_of_a_campaign_it_is_the_winner_and_the_best_before_one_is_chosen() -> None:
-    campaign = a.measured().model_copy(update={"profile": profile(played(FORWARD, 20))})
-    best = replace_measurement(campaign, 3, variant(forward=50))
+    campaign = a.measured().model_copy(update={"profile": profile(played(FULL, 20))})
+    best = replace_measurement(campaign, 3, variant(full=50))
     found = rivals.of_campaign(best)
     assert found is not None and found.best == 3 and read(found).over_best == pytest.approx(1.2 / 1.5)
-    chosen = replace_measurement(best, 1, variant(forward=10)).model_copy(update={"winner": 1})
+    chosen = replace_measurement(best, 1, variant(full=10)).model_copy(update={"winner": 1})
     found = rivals.of_campaign(chosen)
     assert found is not None and found.best == 1 and read(found).over_best == pytest.approx(1.2 / 1.1)
     nothing = rivals.of_campaign(best.model_copy(update={"lineage": (0,)}))

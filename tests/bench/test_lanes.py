@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.bench.lanes import GRAPH_US, IDLE_LANES, MOST_BYTES, MOST_LANES, NOBODY_MOVES, lanes_for
+from bot.bench.lanes import GRAPH_US, IDLE_LANES, MOST_BYTES, MOST_LANES, MOST_SLOT_US, NOBODY_MOVES, lanes_for
 from bot.worker.contract import Argument, Call, TensorSpec
 
 
@@ -35,6 +35,23 @@ def test_a_pass_that_does_nothing_with_what_it_is_handed_gets_hardly_more_of_it(
     assert lanes_for(pilot_us, nbytes) == min(lanes, MOST_BYTES // nbytes)
     assert lanes_for(pilot_us, MOST_BYTES // 2) == IDLE_LANES
     assert lanes_for(pilot_us, MOST_BYTES // 2 + 1) == 1
+
+
+@pytest.mark.parametrize(
+    ("slot_us", "lanes"),
+    [
+        (0.0, 30),
+        (MOST_SLOT_US / 30, 30),
+        (MOST_SLOT_US / 29.5, 29),
+        (MOST_SLOT_US / IDLE_LANES, IDLE_LANES),
+        (MOST_SLOT_US, IDLE_LANES),
+        (10 * MOST_SLOT_US, IDLE_LANES),
+    ],
+)
+def test_a_short_backward_pass_behind_a_long_forward_pass_stands_in_few_lanes(slot_us: float, lanes: int) -> None:
+    """Each lane has a forward pass of its own before it."""
+    assert lanes_for(5.0, 0, slot_us) == lanes
+    assert lanes_for(75.0, 0, slot_us) == 1
 
 
 def test_everything_that_is_handed_over_counts() -> None:

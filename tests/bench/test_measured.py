@@ -32,7 +32,7 @@ class Judge:
 
     def __init__(self, refuses: str = "") -> None:
         self.opened: list[tuple[str, str, int, bool]] = []
-        self.last, self._refuses, self.started = "", refuses, 0
+        self.last, self._refuses, self.started, self.slot_us = "", refuses, 0, 0.0
         self.asked: list[str] = []
 
     def ask(self, request: Any, kind: Any) -> Any:
@@ -48,7 +48,7 @@ class Judge:
             self.opened.append((request.case, who, request.lanes, request.fresh))
             if self._refuses in request.rivals:
                 raise Objection("torch could not compile it")
-            return Opened(request.lanes, SLOW_US if request.case == "slow" else QUICK_US)
+            return Opened(request.lanes, SLOW_US if request.case == "slow" else QUICK_US, self.slot_us)
         return Closed() if kind is Closed else Blocks(((2.0, 2.0, 1.0, 1.0),) * BLOCKS, (), 0, "", 1.0)
 
 
@@ -84,6 +84,13 @@ def test_a_job_that_goes_on_elsewhere_learns_from_v0_how_many_passes_go_into_a_g
         ("quick", "max-autotune", True),
     ]
     assert judge.opened[1][2] == 1 < judge.opened[3][2]
+
+
+def test_who_stands_behind_a_long_pass_has_few_lanes() -> None:
+    judge = Judge()
+    judge.slot_us = 2000.0
+    bench(judge).rivals_of_winner(("quick",))
+    assert [lanes for _, _, lanes, _ in judge.opened] == [1, 5]
 
 
 def test_a_rival_that_falls_is_told_and_a_case_that_cannot_be_replayed_is_left_out() -> None:

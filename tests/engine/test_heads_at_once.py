@@ -123,8 +123,8 @@ def test_place_branches_and_launch_change_and_nothing_else() -> None:
         "    head = tl.program_id(1) * BLOCK_HEADS + tl.arange(0, BLOCK_HEADS)[:, None]  # of both",
         *masked,
         f"    # {heads_at_once.WHY}",
-        "    block_heads = min(triton.next_power_of_2(n_heads), 8) if batch * length * n_heads >= 16384 else 1",
-        "    _turn[(batch * length, triton.cdiv(n_heads, block_heads))](",
+        "    block_heads = min(1 << (n_heads - 1).bit_length(), 8) if batch * length * n_heads >= 16384 else 1",
+        "    _turn[(batch * length, (n_heads + block_heads - 1) // block_heads)](",
         "        BLOCK_HEADS=block_heads,",
     ]
 

@@ -39,6 +39,8 @@ def told(*racers: Racer, kernel: str = "rms_norm", **fields: Any) -> Brief:
         runner, timing = measured().runner, measured().cases[0].timing
         cases = tuple(case.model_copy(update={"timing": timing}) for case in facts.cases)
         facts = facts.model_copy(update={"runner": runner, "cases": cases})
+    counted = tuple(case.model_copy(update={"memory_bytes": MEMORY}) for case in facts.cases)
+    facts = facts.model_copy(update={"cases": counted})
     opening = race(*racers, opening=True) if racers else None
     wanted: dict[str, Any] = {"opening": opening, "has_race_ahead": True, "goal": Goal.SPEED, **fields}
     return brief(kernel, baseline=facts, facts=facts, **wanted)
@@ -109,6 +111,25 @@ def test_memory_counts_where_the_goal_counts_it() -> None:
     assert promise.of(told(spares, goal=Goal.SPEED), "block_rows") == 1.0
     uncounted = racer("block_rows", 1.0, 1.0)
     assert promise.of(told(uncounted, goal=Goal.MEMORY), "block_rows") == 1.0
+
+
+@pytest.mark.parametrize("goal", [Goal.SPEED, Goal.BALANCED])
+def test_who_needs_more_memory_than_a_verdict_allows_has_no_round(goal: Goal) -> None:
+    """fused_linear_jsd holds nine blocks of a chunk's logits: chunks as wide as cross entropy's were in vain."""
+    allowed = racer("block_rows", 1.0, 1.3, peak_bytes=int(MEMORY * 1.05))
+    hungry = racer("block_rows", 1.0, 1.3, peak_bytes=int(MEMORY * 1.05) + 1)
+    others = (racer("pipeline_rows", 1.0, 1.1), racer("more_programs", 1.0, 0.9))
+    assert tried(told(*others, allowed, goal=goal)) == ["block_rows", "pipeline_rows"]
+    assert tried(told(*others, hungry, goal=goal)) == ["pipeline_rows"]
+
+
+def test_for_memory_alone_a_hungry_idea_promises_less_and_without_a_count_before_none_is_hungry() -> None:
+    hungry = racer("block_rows", 1.0, 1.3, peak_bytes=2 * MEMORY)
+    assert promise.of(told(hungry, goal=Goal.MEMORY), "block_rows") == 0.5
+    known = told(hungry)
+    uncounted = tuple(case.model_copy(update={"memory_bytes": 0}) for case in known.baseline.cases)
+    known = dataclasses.replace(known, baseline=known.baseline.model_copy(update={"cases": uncounted}))
+    assert promise.of(known, "block_rows") == pytest.approx(1 / (0.5 + 0.5 / 1.3))
 
 
 FORWARD, BACKWARD = "tile_rows:_geglu_forward_kernel", "tile_rows:_geglu_backward_kernel"

@@ -93,7 +93,8 @@ class Lent:
     def __init__(self, *figures: int) -> None:
         self.figures = list(figures)
 
-    def __call__(self) -> int:
+    def __call__(self, when: str) -> int:
+        assert when == "current"
         return self.figures.pop(0) if len(self.figures) > 1 else self.figures[0]
 
 
@@ -132,7 +133,7 @@ def test_nothing_is_at_rest_while_something_is_given_back(
     figures: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gpu_job, "SETTLE_S", 20.0)
-    monkeypatch.setattr(gpu_job.torch.cuda, "memory_allocated", Lent(*figures))
+    monkeypatch.setattr(gpu_job, "_asked_for", Lent(*figures))
     assert gpu_job._at_rest() == 100
 
 

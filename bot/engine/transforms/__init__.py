@@ -22,6 +22,7 @@ from bot.engine.transforms import (
     drop_detours,
     drop_sort,
     drop_zero_fill,
+    free_early,
     heads_at_once,
     more_programs,
     partial_sums,
@@ -41,6 +42,7 @@ from bot.engine.transforms import (
     tanh_by_exp2,
     tile_rows,
     walk_rows,
+    wider_chunks,
 )
 from bot.engine.transforms.rewrite import FilesRewrite, Rewrite
 
@@ -86,6 +88,8 @@ TRANSFORMS: dict[str, Transform] = {
     "rows_at_once": rows_at_once,
     "heads_at_once": heads_at_once,
     "more_programs": more_programs,
+    "wider_chunks": wider_chunks,
+    "free_early": free_early,
     "add_in_float32": add_in_float32,
     "add_once_a_run": add_once_a_run,
     "partial_sums": partial_sums,

@@ -35,8 +35,8 @@ def _sum_shares(shares, dtype):
     """The sum over the first axis, rounded once: for torch a sum and a cast."""
     n_shares, n_cols = shares.shape
     total = torch.empty(n_cols, dtype=dtype, device=shares.device)
-    SHARES, COLUMNS = min(triton.next_power_of_2(n_shares), 256), 32
-    grid = (triton.cdiv(n_cols, COLUMNS),)
+    SHARES, COLUMNS = min(1 << (n_shares - 1).bit_length(), 256), 32
+    grid = ((n_cols + COLUMNS - 1) // COLUMNS,)
     _sum_shares_kernel[grid](shares, total, n_shares, n_cols, SHARES=SHARES, COLUMNS=COLUMNS, num_warps=8)
     return total
 '''

@@ -79,7 +79,7 @@ def _sum_shares(first, first_type, second, second_type):
     first_sum = torch.empty(first.shape[1:], dtype=first_type, device=first.device)
     second_sum = torch.empty(second.shape[1:], dtype=second_type, device=second.device)
     COLUMNS = 32
-    _sum_shares_kernel[(triton.cdiv(widest, COLUMNS), 2)](
+    _sum_shares_kernel[((widest + COLUMNS - 1) // COLUMNS, 2)](
         first,
         first_sum,
         first.stride(0),
@@ -87,7 +87,7 @@ def _sum_shares(first, first_type, second, second_type):
         second_sum,
         second.stride(0),
         n_shares,
-        SHARES=min(triton.next_power_of_2(n_shares), 256),
+        SHARES=min(1 << (n_shares - 1).bit_length(), 256),
         COLUMNS=COLUMNS,
         num_warps=8,
     )

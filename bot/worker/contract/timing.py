@@ -59,6 +59,8 @@ class Opened:
     lanes: int
     pilot_us: float
     """One cold pass of v0, roughly."""
+    slot_us: float = 0.0
+    """What its slot takes in all: what runs before the pass, and what is filled and flushed for it."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -250,8 +250,10 @@ def rivals(one: Read) -> str:
     if told is None:
         return "not played"
     over = {tally.name: tally.over_best if told.best else tally.over_v0 for tally in told.tallies}
-    said = [f"{WHO[name]} {numbers.ratio(ratio) if ratio else numbers.UNKNOWN}" for name, ratio in over.items()]
-    return f"{', '.join(said)} as fast as {variant_name(told.best)}"
+    known = [f"{WHO[name]} {numbers.ratio(ratio)}" for name, ratio in over.items() if ratio]
+    single = [f"{WHO[name]} in single passes alone" for name, ratio in over.items() if not ratio]
+    said = [f"{', '.join(known)} as fast as {variant_name(told.best)}"] if known else []
+    return "; ".join([*said, *single])
 
 
 def gain(found: Estimate) -> str:
