@@ -12,7 +12,7 @@ from bot.analysis.rivals import of_campaign
 from bot.campaign.machine import fold
 from bot.errors import CorruptRecord, OperatorError, UserError
 from bot.hardware.catalog import cited, for_runner
-from bot.ledger import journal
+from bot.ledger import journal, slim
 from bot.ledger.journal import JournalFile
 from bot.ledger.layout import JOURNAL, LEDGER_REF, is_campaign, journal_path
 from bot.model.campaign import Campaign
@@ -20,6 +20,7 @@ from bot.model.facts import CampaignRequested, JournalLine
 from bot.render import view
 from bot.render.summary import summary
 from bot.render.terminal import story_text
+from bot.targets.tree import DirectoryTree, read_text
 
 MOST_NAMED = 8
 """Campaigns that an answer about a wrong name offers."""
@@ -56,13 +57,23 @@ def _known(root: Path) -> str:
     return f"; campaigns here: {', '.join(names)}" if names else ""
 
 
+def _lines(path: Path, root: Path) -> tuple[JournalLine, ...]:
+    """A published journal has no texts of the repository: they are made of the tree's."""
+    with path.open("rb") as file:
+        text = journal.text_of(file.read(journal.MAX_TEXT + 1), path.name)
+    if not slim.is_slim(text):
+        return JournalFile(path).lines()
+    tree = DirectoryTree(root)
+    return journal.parse(slim.whole(text, lambda name: read_text(tree, name)), path.name)
+
+
 def read(name: str, root: Path) -> tuple[JournalLine, ...]:
     """A journal by file, by local campaign, or by its name on the ledger branch of a repository."""
     from bot.git.repo import Repo
 
     path = _file(name, root)
     if path is not None:
-        return JournalFile(path).lines()
+        return _lines(path, root)
     repo = Repo(root)
     for rev in (LEDGER_REF, "refs/remotes/origin/kernelwright/ledger") if is_campaign(name) else ():
         found = repo.read(rev, journal_path(name)) if repo.resolve(rev) else None
@@ -133,7 +144,8 @@ def report(campaign: Campaign, lines: tuple[JournalLine, ...]) -> str:
 def show(campaign: str, root: Path, as_json: bool, html: Path | None) -> int:
     """Replay CAMPAIGN from its journal: what was asked, tried and decided, in order.
 
-    CAMPAIGN is a journal file, a kernel under optimization/, or a campaign's name, here or on the ledger branch.
+    CAMPAIGN is a journal file, a kernel under optimization/, or a campaign's name, here or on the ledger branch. One
+    that was published without the repository's texts is read beside the tree it ran on, --repo.
     """
     lines = read(campaign, root)
     replayed = fold(Campaign(id=id_of(lines)), (line.fact for line in lines))

@@ -18,6 +18,7 @@ from bot.model.facts import Finalized
 from bot.model.profiling import Moved
 from bot.model.reasons import ReasonCode
 from bot.model.variant import sources_digest
+from tests.cli import test_show
 from tests.cli.test_show import folded, written
 from tests.fakes.bench import FakeBench
 from tests.render import builders as a
@@ -93,6 +94,15 @@ def test_a_journal_that_is_published_keeps_no_text_and_leads_to_the_same_files(p
     assert done.exit_code == 0, done.exception
     (winner,) = a.rounds()[2].variant.files
     assert (place / "made" / winner.path).read_bytes() == winner.text.encode()
+
+
+def test_a_published_journal_is_shown_as_the_whole_one_beside_the_stock_tree(place: Path) -> None:
+    assert typed(place, "--publish", "--output", str(place / "first")).exit_code == 0
+    whole = test_show.shown(str(place / "journal.jsonl"), root=place / "stock")
+    assert whole.exit_code == 0 and "rms_norm" in whole.output
+    assert test_show.shown(str(place / "first/journal.jsonl"), root=place / "stock").output == whole.output
+    elsewhere = test_show.shown(str(place / "first/journal.jsonl"), root=place / "first").exception
+    assert isinstance(elsewhere, UserError) and "--repo TREE" in elsewhere.hint
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from bot.zones import conversation
 from bot.zones.drawing import draw_records
 from tests.render import builders as a
 
-BEATEN = "torch.compile is 1.18x faster than v3"
+BEATEN = "torch.compile is 1.13x faster than v3"
 
 
 def played() -> Campaign:
