@@ -15,12 +15,13 @@ those branches, and nothing of it is used outside.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import addresses, kernels, runs, source
+from bot.engine.bindings import times_bound
 from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, each_kernel
@@ -34,6 +35,12 @@ WHY = "Several heads a program: their loads are under way together."
 IN_KERNEL = f"{PARAMETER} heads a program; those that are not there are masked."
 UNSEEN = frozenset(("program_id", "zeros", "full", "broadcast_to"))
 """Element-wise by their name, and of a place or a shape of their own."""
+EXPAND, SPLIT, JOIN = (m.Attribute(m.Name("tl"), m.Name(name)) for name in ("expand_dims", "split", "join"))
+PLACES = m.BinaryOperation(
+    left=m.Call(func=EXPAND, args=[m.Arg(), m.Arg(m.UnaryOperation(m.Minus(), m.Integer("1")))]),
+    operator=m.Add(),
+    right=m.Call(func=m.Attribute(m.Name("tl"), m.Name("arange"))),
+)
 ROUNDS = 4
 """A loop hands names on to its next turn; whoever is not settled by then has a shape that nobody can tell."""
 Ranks = Mapping[str, int]
@@ -100,6 +107,8 @@ def _rank_of_call(call: cst.Call, known: Ranks) -> int:
         return _rank(call.func.value if on_a_value else call.args[0].value, known)
     if name == "split":
         return _rank(call.args[0].value, known) - 1
+    if name in ("expand_dims", "join"):
+        return 1 + max(_rank(arg.value, known) for arg in call.args[: 1 + (name == "join")])
     if name in kernels.ELEMENTWISE - UNSEEN:
         placed = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "mask"]
         return max((_rank(value, known) for value in placed), default=0)
@@ -136,18 +145,38 @@ def _counters(kernel: cst.FunctionDef) -> list[str]:
 
 def _refuse_what_is_not_plain(kernel: cst.FunctionDef, guards: list[cst.If]) -> None:
     known = _ranks(kernel)
+    lines = [line for line in findall(kernel, m.SimpleStatementLine()) if m.matches(source.value(line), PLACES)]
+    places = {name for line in lines for name in source.targets(line) if times_bound(kernel, name) == 1}
     for guard in guards:
         for line in cst.ensure_type(guard.body, cst.IndentedBlock).body:
             if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
                 raise NotUnderstood("more than lines stand below a branch")
-            _refuse_line(line, known)
+            _refuse_line(line, known, places)
         made = {name for line in findall(guard.body, m.SimpleStatementLine()) for name in source.targets(line)}
         if any(source.loads(kernel.body, name) != source.loads(guard.body, name) for name in made):
             raise NotUnderstood("what is made of a head is used elsewhere")
 
 
-def _refuse_line(line: cst.SimpleStatementLine, known: Ranks) -> None:
-    """One assignment or one store, of numbers and rows."""
+def _is_of_pairs(line: cst.SimpleStatementLine, known: Ranks, places: Collection[str]) -> bool:
+    """As `pairs_at_once` leaves them: places of pairs, a load or a store there, and a block of pairs taken apart."""
+    (only,) = line.body
+    value = only.value if isinstance(only, cst.Expr) else source.value(line)
+    if m.matches(value, PLACES):
+        return _rank(cst.ensure_type(value, cst.BinaryOperation).left, known) <= 2
+    if m.matches(value, m.Call(func=SPLIT, args=[m.Arg(m.Name())])):
+        return _rank(value, known) <= 1
+    if not isinstance(value, cst.Call) or not (_is(value, "load") or _is(value, "store")):
+        return False
+    mask = kernels.argument(value, 1 + _is(value, "store"), "mask")
+    joined = m.matches(value.args[1].value, m.Call(func=JOIN)) if _is(value, "store") else True
+    masked = mask is not None and m.matches(mask, m.Call(func=EXPAND)) and _rank(value, known) <= 2
+    return joined and masked and source.code(value.args[0].value) in places
+
+
+def _refuse_line(line: cst.SimpleStatementLine, known: Ranks, places: Collection[str]) -> None:
+    """One assignment or one store, of numbers and rows, or of pairs."""
+    if _is_of_pairs(line, known, places):
+        return
     (only,) = line.body
     if source.targets(line):
         values: list[cst.BaseExpression] = [source.value(line)]
@@ -176,6 +205,9 @@ class _Masked(cst.CSTTransformer):  # type: ignore[misc]  # libcst is not follow
         given = kernels.argument(updated_node, at, "mask")
         if given is None:
             return source.with_argument(updated_node, "mask", source.expression(self.test))
+        if isinstance(given, cst.Call) and m.matches(given, m.Call(func=EXPAND)):
+            inside = source.expression(f"{_operand(given.args[0].value)} & {self.test}")
+            return cst.ensure_type(updated_node.deep_replace(given.args[0].value, inside), cst.Call)
         both = source.expression(f"{_operand(given)} & {self.test}")
         args = [arg.with_changes(value=both) if arg.value is given else arg for arg in updated_node.args]
         return updated_node.with_changes(args=args)
