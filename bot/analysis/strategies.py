@@ -17,7 +17,7 @@ ATOMICS = ("add_in_float32", "add_once_a_run", "partial_sums", "relax_atomics")
 ARITHMETIC = ("divide_once", "share_exponentials", "base_two")
 SCALES = ("scale_at_store", "scale_in_kernel", "read_the_number")
 LATE = (*ATOMICS, *SUMS, *SCALES, "scale_sum", *ARITHMETIC, "cache_hints")
-AT_ONCE = ("rows_at_once", "heads_at_once", "pairs_at_once")
+AT_ONCE = ("narrower_tiles", "rows_at_once", "heads_at_once", "pairs_at_once")
 AHEAD = ("tanh_by_exp2", "sum_behind_loop", "pipeline_rows", "pipeline_steps", "block_rows", *AT_ONCE)
 STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     Bottleneck.MEMORY: (
@@ -82,6 +82,7 @@ AIMS: dict[str, Aim] = {
     "block_rows": Aim(("P0", "G2"), UNHIDDEN, "several rows make one block, whose loads and sums wait together"),
     "rows_at_once": Aim(("P0", "G2"), UNHIDDEN, "a program of one short row is mostly start and end"),
     "heads_at_once": Aim(("P0", "G2"), UNHIDDEN, "a program of one head is mostly start and end"),
+    "narrower_tiles": Aim(("C4",), UNHIDDEN, "a tile is more than the registers of its threads hold"),
     "pairs_at_once": Aim(("M1", "P0"), ("waiting", "issue"), "neighbours are loaded and stored one by one"),
     "add_in_float32": Aim(("G1",), ("waiting", "issue"), "an addition in half precision is a loop of compare and swap"),
     "add_once_a_run": Aim(("G1",), ("waiting", "excess"), "rows of one program add to the same places one by one"),

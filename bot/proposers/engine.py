@@ -50,6 +50,7 @@ FORECASTS: dict[str, Change] = {
     "block_rows": as_it_was,
     "rows_at_once": as_it_was,
     "heads_at_once": as_it_was,
+    "narrower_tiles": as_it_was,
     "pairs_at_once": as_it_was,
     "wider_chunks": as_it_was,
     "free_early": as_it_was,
@@ -81,7 +82,7 @@ FOR_SOME = ("walk_rows", "reduce_loss")
 ON_A_GPU = (
     *combined.TOGETHER,
     *("divide_once", "share_exponentials", "base_two", "tanh_by_exp2", "pipeline_steps"),
-    *("rows_at_once", "heads_at_once", "pairs_at_once"),
+    *("rows_at_once", "heads_at_once", "pairs_at_once", "narrower_tiles"),
     *("drop_sort", "scale_in_kernel", "read_the_number", "scale_sum", "sum_behind_loop", "sum_together", "sum_at_once"),
     *("relax_atomics", "add_once_a_run", "wider_chunks", "free_early"),
 )

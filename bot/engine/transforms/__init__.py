@@ -25,6 +25,7 @@ from bot.engine.transforms import (
     free_early,
     heads_at_once,
     more_programs,
+    narrower_tiles,
     pairs_at_once,
     partial_sums,
     pipeline_rows,
@@ -80,6 +81,7 @@ TRANSFORMS: dict[str, Transform] = {
     "drop_sort": drop_sort,
     "divide_by_constants": divide_by_constants,
     "tile_rows": tile_rows,
+    "narrower_tiles": narrower_tiles,
     "walk_rows": walk_rows,
     "scale_sum": scale_sum,
     "sum_behind_loop": sum_behind_loop,
@@ -111,6 +113,7 @@ TRANSFORMS: dict[str, Transform] = {
 PER_KERNEL: dict[str, PerKernel] = {
     "drop_detours": drop_detours,
     "tile_rows": tile_rows,
+    "narrower_tiles": narrower_tiles,
     "walk_rows": walk_rows,
     "pipeline_steps": pipeline_steps,
     "rows_at_once": rows_at_once,

@@ -1,0 +1,142 @@
+"""Narrower tiles, where a thread holds more than it has registers for.
+
+    block_n, block_c, num_warps, num_stages = meta(C, block_n, block_c, num_warps, num_stages)
+    grid = (triton.cdiv(N, block_n), triton.cdiv(C, block_c))
+
+A table says how wide a tile is, by the width of a row. Liger's mhc_post_res takes 128 columns of four streams and 32
+tokens from 2048 columns on, and 64 below: once its detours are gone, its backward pass is at 58 % of its roof on an
+H100 for 1024 columns, and at 16 % for 2048 and 4096, where it spills. Compiled for sm_90 with four streams of 2048
+columns, it keeps 3288 bytes a thread in memory with 4 warps and 40 with 8; with tiles of 64 none, in 139 and 76
+registers. A race for launch numbers tries other warps and leaves tiles alone. Here they become at most 64 columns wide,
+unless a caller said how wide.
+
+The last axis of the grid that counts tiles of a size is the one. Refused unless its block serves for nothing but that
+count and `program * BLOCK + tl.arange(0, BLOCK)`, and its program for nothing but that: then one tile is as good as
+another. That a kernel stands more than one tile on that axis, a launch has to show, of which the source says nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+import libcst.matchers as m
+
+from bot.engine import addresses, kernels, runs, source
+from bot.engine.bindings import times_bound
+from bot.engine.finding import findall
+from bot.engine.source import LaunchSite, NotUnderstood
+from bot.engine.transforms.rewrite import Rewrite, each_kernel
+
+AT_MOST = 64
+WHY = "Wider tiles hold more than a thread has registers for."
+GIVEN = "given_"
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    axis: int
+    variable: str
+    """The host's, for how wide they are."""
+    block: str
+    """The kernel's."""
+    made: cst.SimpleStatementLine
+    """The line that gives the host's its value."""
+
+
+def _counted(size: str) -> str:
+    """The block in `cdiv(size, block)`."""
+    node = source.expression(size)
+    if isinstance(node, cst.Call) and kernels.called_name(node) == "cdiv" and len(node.args) == 2:
+        block = node.args[1].value
+        if isinstance(block, cst.Name):
+            return str(block.value)
+    return ""
+
+
+def _axis(site: LaunchSite) -> tuple[int, str]:
+    for axis, size in reversed(list(enumerate(runs.grid_of(site)))):
+        if block := _counted(size):
+            return axis, block
+    raise NotUnderstood("no axis of the grid counts tiles")
+
+
+def _tiles(site: LaunchSite) -> Tiles:
+    axis, variable = _axis(site)
+    given = [arg for arg in site.call.args if arg.keyword is not None and m.matches(arg.value, m.Name(variable))]
+    lines = [line for line in source.statements(site.function) if variable in source.targets(line)]
+    if len(given) != 1 or len(lines) != 1 or times_bound(site.function, variable) != 1:
+        raise NotUnderstood("how wide a tile is, is not said once")
+    made = cst.ensure_type(lines[0], cst.SimpleStatementLine)
+    # the count and the launch, and what is handed to the table
+    if source.loads(site.function, variable) != 2 + source.loads(made, variable):
+        raise NotUnderstood("how wide a tile is, is asked for elsewhere")
+    keyword = given[0].keyword
+    assert keyword is not None
+    return Tiles(axis, variable, str(keyword.value), made)
+
+
+def _refuse_other_uses(kernel: cst.FunctionDef, tiles: Tiles) -> None:
+    """Which tile it is, and how wide, is for the columns alone."""
+    block = m.Name(tiles.block)
+    start = m.BinaryOperation(left=m.Name(), operator=m.Multiply(), right=block)
+    range_ = m.Call(func=m.Attribute(m.Name("tl"), m.Name("arange")), args=[m.Arg(m.Integer("0")), m.Arg(block)])
+    columns = findall(kernel.body, m.BinaryOperation(left=start, operator=m.Add(), right=range_))
+    programs = {
+        source.code(cst.ensure_type(cst.ensure_type(one, cst.BinaryOperation).left, cst.BinaryOperation).left)
+        for one in columns
+    }
+    if len(programs) != 1 or len(findall(kernel.body, block)) != 2 * len(columns):
+        raise NotUnderstood("a tile's width is for more than its columns")
+    (program,) = programs
+    lines = [line for line in source.statements(kernel) if source.is_plain(line, program)]
+    said = [source.code(addresses.without_casts(source.value(line))) for line in lines]
+    if said != [f"tl.program_id({tiles.axis})"] or times_bound(kernel, program) != 1:
+        raise NotUnderstood("a tile is not counted by its axis")
+    if source.loads(kernel.body, program) != len(columns) or kernels.program_axes(kernel).count(tiles.axis) != 1:
+        raise NotUnderstood("which tile it is, is for more than its columns")
+    if kernels.calls(kernel, "num_programs"):
+        raise NotUnderstood("it asks how many programs there are")
+
+
+def _is_none_by_default(function: cst.FunctionDef, name: str) -> bool:
+    found = [p for kind in ("params", "kwonly_params") for p in getattr(function.params, kind) if p.name.value == name]
+    return len(found) == 1 and found[0].default is not None and m.matches(found[0].default, m.Name("None"))
+
+
+def _lines(site: LaunchSite, tiles: Tiles) -> list[cst.BaseStatement]:
+    name, given = tiles.variable, GIVEN + tiles.variable
+    least = f"min({name}, {AT_MOST})"
+    if name not in source.parameters(site.function):
+        return [tiles.made, source.assignment(f"{name} = {least}", WHY)]
+    if not _is_none_by_default(site.function, name) or findall(site.function, m.Name(given)):
+        raise NotUnderstood("a caller always says how wide a tile is, or a name is taken")
+    before = source.assignment(f"{given} = {name}").with_changes(leading_lines=tiles.made.leading_lines)
+    after = source.assignment(f"{name} = {least} if {given} is None else {name}", WHY)
+    return [before, tiles.made.with_changes(leading_lines=()), after]
+
+
+def _narrower(module: cst.Module, name: str) -> cst.Module:
+    kernel, sites = source.kernel_named(module, name), source.sites(module, name)
+    assert kernel is not None
+    if len(sites) != 1:
+        raise NotUnderstood(f"{name} is launched {len(sites)} times")
+    tiles = _tiles(sites[0])
+    _refuse_other_uses(kernel, tiles)
+    return source.spliced(module, [(tiles.made, _lines(sites[0], tiles))])
+
+
+def rewrite(text: str, only: str = "") -> Rewrite | None:
+    """Every kernel of the file with tiles of its own, or one of them."""
+    return each_kernel(
+        text,
+        _narrower,
+        title=f"Tiles of at most {AT_MOST} columns",
+        why="A thread that holds more of a tile than it has registers for keeps the rest in memory. Of a narrower "
+        "tile each has less.",
+        only=only,
+    )
+
+
+def applies(text: str) -> bool:
+    return rewrite(text) is not None

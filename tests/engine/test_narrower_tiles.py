@@ -1,0 +1,172 @@
+"""Tiles become narrower where a thread of one holds too much."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bot.engine import fitting
+from bot.engine.transforms import narrower_tiles
+from tests.analysis import made
+from tests.engine.library import changes, sample
+
+TILES = '''"""An op in the shape of Liger's mhc_post_res: a tile of tokens and columns a program."""
+
+import torch
+import triton
+import triton.language as tl
+
+
+def meta(width, block_n, block_c):
+    return (4 if block_n is None else block_n), (128 if block_c is None else block_c)
+
+
+@triton.jit
+def _scale(x_ptr, w_ptr, y_ptr, sum_ptr, N, C, BLOCK_N: tl.constexpr, BLOCK_C: tl.constexpr):
+    pid_n = tl.program_id(0)
+    pid_c = tl.program_id(1)
+    rows = pid_n * BLOCK_N + tl.arange(0, BLOCK_N)
+    cols = pid_c * BLOCK_C + tl.arange(0, BLOCK_C)
+
+    mask = (rows[:, None] < N) & (cols[None, :] < C)
+    x = tl.load(x_ptr + rows[:, None] * C + cols[None, :], mask=mask, other=0.0)
+    w = tl.load(w_ptr + cols, mask=cols < C, other=0.0)
+    tl.store(y_ptr + rows[:, None] * C + cols[None, :], x * w[None, :], mask=mask)
+    tl.atomic_add(sum_ptr + rows, tl.sum(x, axis=1), mask=rows < N)
+
+
+def run(x, w, block_n=None, block_c=None):
+    N, C = x.shape
+    y, sums = torch.empty_like(x), torch.zeros(N)
+
+    # by the width
+    block_n, block_c = meta(C, block_n, block_c)
+    grid = (triton.cdiv(N, block_n), triton.cdiv(C, block_c))
+    _scale[grid](x, w, y, sums, N, C, BLOCK_N=block_n, BLOCK_C=block_c, num_warps=4)
+    return y, sums
+'''
+
+
+def narrower(text: str) -> str | None:
+    found = narrower_tiles.rewrite(text)
+    return found.text if found is not None else None
+
+
+def test_the_last_axis_that_counts_tiles_has_narrower_ones_unless_a_caller_said_how_wide() -> None:
+    after = narrower(TILES)
+    assert after is not None
+    ast.parse(after)
+    assert changes(TILES, after) == (
+        [],
+        [
+            "    given_block_c = block_c",
+            f"    # {narrower_tiles.WHY}",
+            "    block_c = min(block_c, 64) if given_block_c is None else block_c",
+        ],
+    )
+    lines = after.splitlines()
+    assert lines[lines.index("    given_block_c = block_c") - 1] == "    # by the width"
+
+
+def test_a_width_that_no_caller_says_is_only_narrowed() -> None:
+    alone = TILES.replace(", block_c=None):\n    N, C", "):\n    N, C").replace(
+        "meta(C, block_n, block_c)", "meta(C, block_n, None)"
+    )
+    after = narrower(alone)
+    assert after is not None
+    assert changes(alone, after) == ([], [f"    # {narrower_tiles.WHY}", "    block_c = min(block_c, 64)"])
+
+
+def test_a_width_in_a_line_of_its_own_will_do() -> None:
+    plain = TILES.replace("block_n, block_c = meta(C, block_n, block_c)", "block_n = 4\n    block_c = 256")
+    plain = plain.replace("(x, w, block_n=None, block_c=None)", "(x, w)")
+    after = narrower(plain)
+    assert after is not None and "    block_c = 256\n    # " in after and "    block_c = min(block_c, 64)\n" in after
+
+
+RUN = """
+import sys, torch
+
+sys.path.insert(0, sys.argv[1])
+import after, before
+
+for n, c in ((5, 128), (4, 200), (1, 64), (9, 63), (3, 257)):
+    x, w = torch.randint(-8, 8, (n, c)).float(), torch.randn(c)
+    for blocks in ((None, None), (2, None), (None, 32), (8, 128)):
+        expected, found = (m.run(x, w, *blocks) for m in (before, after))
+        assert all(torch.equal(one, other) for one, other in zip(expected, found)), (n, c, blocks)
+        assert torch.equal(found[1], x.sum(1)), "every tile adds its part once"
+"""
+
+
+def test_the_result_is_the_one_of_before(tmp_path: Path) -> None:
+    after = narrower(TILES)
+    assert after is not None
+    (tmp_path / "before.py").write_text(TILES, encoding="utf-8")
+    (tmp_path / "after.py").write_text(after, encoding="utf-8")
+    subprocess.run(
+        [sys.executable, "-c", RUN, str(tmp_path)], env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=100
+    )
+
+
+def test_it_is_done_once() -> None:
+    after = narrower(TILES)
+    assert after is not None and narrower(after) is None
+
+
+@pytest.mark.parametrize("kernel", ["rms_norm", "softmax", "geglu", "cross_entropy", "layer_norm", "jsd"])
+def test_kernels_of_rows_have_no_tiles_to_narrow(kernel: str) -> None:
+    assert not narrower_tiles.applies(sample(kernel))
+
+
+LINE = "    block_n, block_c = meta(C, block_n, block_c)\n"
+
+
+@pytest.mark.parametrize(
+    ("why", "before", "after"),
+    [
+        ("a width of a kernel's own", "    mask = ", "    half = BLOCK_C // 2\n    mask = "),
+        ("a range that begins elsewhere", "tl.arange(0, BLOCK_C)", "tl.arange(1, BLOCK_C)"),
+        ("a tile that is asked for by its number", "sum_ptr + rows, ", "sum_ptr + rows + pid_c * N, "),
+        ("the number of programs", "    mask = ", "    last = tl.num_programs(1)\n    mask = "),
+        ("another axis", "pid_c = tl.program_id(1)", "pid_c = tl.program_id(0)"),
+        ("an axis asked for twice", "    mask = ", "    other = tl.program_id(1)\n    mask = "),
+        ("a tile that moves on", "    rows = ", "    pid_c = pid_c + 1\n    rows = "),
+        ("a width asked for elsewhere", "    return y, sums", "    return y, sums, block_c"),
+        ("a width that changes", "    grid = ", "    block_c = 2 * block_c\n    grid = "),
+        ("a grid that counts nothing", "triton.cdiv(C, block_c))", "8)"),
+        ("a grid that counts otherwise", "(triton.cdiv(N, block_n), triton.cdiv(C, block_c))", "lambda m: (1, 1)"),
+        ("a width that is handed over otherwise", "BLOCK_C=block_c", "BLOCK_C=block_c * 1"),
+        ("a caller who always says it", "block_c=None):\n    N, C", "block_c=128):\n    N, C"),
+        ("a name that is taken", LINE, "    given_block_c = 1\n" + LINE),
+        ("no line says it", LINE, ""),
+    ],
+)
+def test_tiles_stay_as_they_are_when_it_is_not_sure(why: str, before: str, after: str) -> None:
+    assert TILES.count(before) == 1
+    text = TILES.replace(before, after)
+    if "counts nothing" in why:
+        text = text.replace("triton.cdiv(N, block_n)", "N")
+    assert narrower(text) is None, why
+
+
+def test_a_kernel_that_is_launched_twice_is_left_alone() -> None:
+    launch = "    _scale[grid](x, w, y, sums, N, C, BLOCK_N=block_n, BLOCK_C=block_c, num_warps=4)\n"
+    assert narrower(TILES.replace(launch, 2 * launch)) is None
+
+
+@pytest.mark.parametrize(
+    ("spills", "grid", "is_it"),
+    [(8, (4, 2, 1), True), (0, (4, 2, 1), False), (8, (4, 1, 1), False), (8, (4, 1, 2), True)],
+)
+def test_it_is_about_threads_that_hold_too_much_of_one_tile_among_several(
+    spills: int, grid: tuple[int, int, int], is_it: bool
+) -> None:
+    launch = made.launch("_scale", grid=grid, block=128, warps=4, resources=made.resources(spill_bytes=spills))
+    facts = made.measurement(made.result(made.case("forward"), launch))
+    assert fitting.is_about("narrower_tiles", ("_scale",), facts) is is_it
