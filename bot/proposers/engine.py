@@ -47,6 +47,7 @@ FORECASTS: dict[str, Change] = {
     "sum_behind_loop": as_it_was,
     "pipeline_rows": as_it_was,
     "pipeline_steps": as_it_was,
+    "pipeline_products": as_it_was,
     "block_rows": as_it_was,
     "rows_at_once": as_it_was,
     "heads_at_once": as_it_was,
@@ -82,6 +83,7 @@ FOR_SOME = ("walk_rows", "reduce_loss")
 ON_A_GPU = (
     *combined.TOGETHER,
     *("divide_once", "share_exponentials", "base_two", "tanh_by_exp2", "pipeline_steps"),
+    "pipeline_products",
     *("rows_at_once", "heads_at_once", "pairs_at_once", "narrower_tiles"),
     *("drop_sort", "scale_in_kernel", "read_the_number", "scale_sum", "sum_behind_loop", "sum_together", "sum_at_once"),
     *("relax_atomics", "add_once_a_run", "wider_chunks", "free_early"),
