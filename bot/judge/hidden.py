@@ -2,7 +2,7 @@
 
 Many rows for few programs, rows that no tile divides, rows longer than any usual block; and for a kernel of other sizes
 than rows and columns, sizes between half the least and twice the most of what is scored, and no more than the most
-where they are powers of two. Their names say nothing, so that two benches with other draws ask for the same checks by
+where they are powers of two or a compiler would take minutes. Their names say nothing, so that two benches with other draws ask for the same checks by
 name.
 """
 
@@ -61,7 +61,7 @@ def _between(scored: tuple[Sizes, ...], recipe: Recipe, rng: random.Random) -> S
     found: dict[str, int] = {}
     for place, (name, _) in enumerate(scored[0]):
         sizes = [one[place][1] for one in scored]
-        least, most = max(1, min(sizes) // 2), 2 * max(sizes)
+        least, most = max(1, min(sizes) // 2), (1 if name in recipe.bounded else 2) * max(sizes)
         drawn = round(math.exp(rng.uniform(math.log(least), math.log(most))))
         if name in recipe.powers:
             found[name] = _power(least, max(sizes), rng)

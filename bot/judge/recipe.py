@@ -126,6 +126,8 @@ class Recipe:
     """Sizes of which the op can do with powers of two alone."""
     evens: tuple[str, ...] = ()
     """Sizes that the op cuts in half."""
+    bounded: tuple[str, ...] = ()
+    """Sizes beyond the most of which that is scored the stock op keeps a compiler busy for minutes."""
     compares: bool = False
     """Whether the op compares its inputs with each other: where two are equal the last bit of an input decides, so the
     rounding that the judge allows for begins after them."""

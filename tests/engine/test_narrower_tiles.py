@@ -52,6 +52,46 @@ def run(x, w, block_n=None, block_c=None):
 '''
 
 
+SQUARES = '''"""An op in the shape of Liger's multi_token_attention: a square is as wide as a row."""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _mask(x_ptr, y_ptr, stride, L, VALUE: tl.constexpr, BLOCK: tl.constexpr, num_warps: tl.constexpr):
+    row_block = tl.program_id(0)
+    col_block = tl.program_id(1)
+    batch = tl.program_id(2)
+    rows = row_block * BLOCK + tl.arange(0, BLOCK)
+    cols = col_block * BLOCK + tl.arange(0, BLOCK)
+    inside = (rows[:, None] < L) & (cols[None, :] < L)
+    at = batch * stride + rows[:, None] * L + cols[None, :]
+    x = tl.load(x_ptr + at, mask=inside & (cols[None, :] <= rows[:, None]), other=VALUE)
+    tl.store(y_ptr + at, x, mask=inside)
+
+
+def run(x, least):
+    N, L, _ = x.shape
+    y = torch.empty_like(x)
+    BLOCK, num_warps = triton.next_power_of_2(L), 4
+    grid = (triton.cdiv(L, BLOCK), triton.cdiv(L, BLOCK), N)
+    _mask[grid](x, y, x.stride(0), L, VALUE=-9.0, BLOCK=BLOCK, num_warps=num_warps)
+    return y
+
+
+def once_more(x, least):
+    N, L, _ = x.shape
+    y = torch.empty_like(x)
+    BLOCK, num_warps = triton.next_power_of_2(L), 8
+    grid = (triton.cdiv(L, BLOCK), triton.cdiv(L, BLOCK), N)
+    _mask[grid](x, y, x.stride(0), L, VALUE=0.0, BLOCK=BLOCK, num_warps=num_warps)
+    return y
+'''
+NARROWED = [f"    # {narrower_tiles.WHY}", "    BLOCK = min(BLOCK, 64)"]
+
+
 def narrower(text: str) -> str | None:
     found = narrower_tiles.rewrite(text)
     return found.text if found is not None else None
@@ -89,6 +129,26 @@ def test_a_width_in_a_line_of_its_own_will_do() -> None:
     assert after is not None and "    block_c = 256\n    # " in after and "    block_c = min(block_c, 64)\n" in after
 
 
+def test_a_square_becomes_narrower_on_both_sides_wherever_it_is_launched() -> None:
+    after = narrower(SQUARES)
+    assert after is not None
+    assert changes(SQUARES, after) == ([], [*NARROWED, *NARROWED])
+
+
+RUN_SQUARES = """
+import sys, torch
+
+sys.path.insert(0, sys.argv[1])
+import after, before
+
+for n, side in ((2, 128), (1, 64), (3, 65), (1, 200), (2, 31)):
+    x = torch.randn(n, side, side)
+    for name in ("run", "once_more"):
+        expected, found = (getattr(m, name)(x, 0) for m in (before, after))
+        assert torch.equal(expected, found), (name, n, side)
+        assert torch.equal(found.tril(), x.tril()), "what is not masked is as it was"
+"""
+
 RUN = """
 import sys, torch
 
@@ -104,18 +164,19 @@ for n, c in ((5, 128), (4, 200), (1, 64), (9, 63), (3, 257)):
 """
 
 
-def test_the_result_is_the_one_of_before(tmp_path: Path) -> None:
-    after = narrower(TILES)
+@pytest.mark.parametrize(("text", "script"), [(TILES, RUN), (SQUARES, RUN_SQUARES)], ids=["tiles", "squares"])
+def test_the_result_is_the_one_of_before(tmp_path: Path, text: str, script: str) -> None:
+    after = narrower(text)
     assert after is not None
-    (tmp_path / "before.py").write_text(TILES, encoding="utf-8")
+    (tmp_path / "before.py").write_text(text, encoding="utf-8")
     (tmp_path / "after.py").write_text(after, encoding="utf-8")
-    subprocess.run(
-        [sys.executable, "-c", RUN, str(tmp_path)], env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=100
-    )
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    subprocess.run(command, env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=100)
 
 
-def test_it_is_done_once() -> None:
-    after = narrower(TILES)
+@pytest.mark.parametrize("text", [TILES, SQUARES], ids=["tiles", "squares"])
+def test_it_is_done_once(text: str) -> None:
+    after = narrower(text)
     assert after is not None and narrower(after) is None
 
 
@@ -155,7 +216,41 @@ def test_tiles_stay_as_they_are_when_it_is_not_sure(why: str, before: str, after
     assert narrower(text) is None, why
 
 
-def test_a_kernel_that_is_launched_twice_is_left_alone() -> None:
+ROWS, COLS = "rows = row_block * BLOCK", "cols = col_block * BLOCK"
+
+
+@pytest.mark.parametrize(
+    ("why", "before", "after"),
+    [
+        (
+            "one block of another size",
+            "(triton.cdiv(L, BLOCK), triton.cdiv(L, BLOCK), N)",
+            "(triton.cdiv(L, BLOCK), 1, N)",
+        ),
+        ("a square that is asked for by its number", "    x = tl.load", "    at += row_block\n    x = tl.load"),
+        ("both sides by one axis", "col_block = tl.program_id(1)", "col_block = tl.program_id(0)"),
+        ("an axis of something else", "col_block = tl.program_id(1)", "col_block = tl.program_id(2)"),
+        ("a number of no axis", "col_block = tl.program_id(1)", "col_block = 0"),
+        ("rows that are not counted", ROWS, "rows = 0 * BLOCK"),
+        ("columns that are not counted", COLS, "cols = 0 * BLOCK"),
+        ("a size that is asked for elsewhere", "return y", "return y, BLOCK"),
+    ],
+)
+def test_squares_stay_as_they_are_when_it_is_not_sure(why: str, before: str, after: str) -> None:
+    assert before in SQUARES
+    assert narrower(SQUARES.replace(before, after)) is None, why
+
+
+def test_launches_that_count_different_tiles_are_left_alone() -> None:
+    first, second = SQUARES.split("def once_more")
+    assert narrower(first + "def once_more" + second.replace(", triton.cdiv(L, BLOCK), N)", ", 1, N)")) is None
+
+
+def test_a_kernel_that_nobody_launches_is_left_alone() -> None:
+    assert narrower(SQUARES.split("def run")[0]) is None
+
+
+def test_a_kernel_that_is_launched_twice() -> None:
     launch = "    _scale[grid](x, w, y, sums, N, C, BLOCK_N=block_n, BLOCK_C=block_c, num_warps=4)\n"
     assert narrower(TILES.replace(launch, 2 * launch)) is None
 

@@ -94,6 +94,14 @@ def test_what_is_cut_in_half_is_even_and_else_as_odd_as_any() -> None:
     assert any(head > 16 and head % 16 for head in heads)
 
 
+def test_a_size_that_would_keep_a_compiler_busy_for_minutes_goes_no_further_than_what_is_scored() -> None:
+    """A square of 512 columns took 45 s, and a whole campaign ended before it began."""
+    most = max(length for _, _, length in SIZES["multi_token_attention"].scored)
+    drawn_ = [dict(shape.sizes) for seed in range(40) for shape in drawn("multi_token_attention", seed)]
+    assert {one["length"] for one in drawn_} >= {most, most - 1} and max(one["length"] for one in drawn_) == most
+    assert max(one["batch"] for one in drawn_) > 32, "others go as far as they did"
+
+
 def test_names_stay_and_sizes_do_not() -> None:
     one, other = hidden(SOFTMAX, (), CHECKS, 1), hidden(SOFTMAX, (), CHECKS, 2)
     assert [shape.id for shape in one] == [shape.id for shape in other]
