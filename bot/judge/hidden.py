@@ -2,8 +2,8 @@
 
 Many rows for few programs, rows that no tile divides, rows longer than any usual block; and for a kernel of other sizes
 than rows and columns, sizes between half the least and twice the most of what is scored, and no more than the most
-where they are powers of two or a compiler would take minutes. Their names say nothing, so that two benches with other draws ask for the same checks by
-name.
+where they are powers of two or a compiler would take minutes. Their names say nothing, so that two benches with other
+draws ask for the same checks by name.
 """
 
 from __future__ import annotations
