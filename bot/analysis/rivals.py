@@ -29,7 +29,7 @@ from bot.analysis.paired import (
 from bot.analysis.stats import geometric_mean
 from bot.model.campaign import Campaign, Profile
 from bot.model.commands import Scope
-from bot.model.grouping import primary_groups
+from bot.model.grouping import Group, primary_groups
 from bot.model.ids import VariantNumber
 from bot.model.measurement import Block, Evidence, Measurement, Reading, Runner, Suite
 from bot.model.rivals import RIVALS, Rival, RivalCase, RivalName, Rivalry, RivalTally
@@ -83,11 +83,11 @@ def _case(case: str, reading: Reading, best: Estimate | None) -> RivalCase:
     )
 
 
-def _mean(suite: Suite, scope: Scope, times: Mapping[str, tuple[float, float]]) -> tuple[float | None, int]:
+def _mean(groups: Sequence[Group], times: Mapping[str, tuple[float, float]]) -> tuple[float | None, int]:
     """(the geometric mean of the first over the second, of how many shapes) with the passes of a shape added up. It
     counts where each direction was played: of a loss one backward pass is enough. Single passes have no mean."""
     ratios = []
-    for group in primary_groups(suite, scope):
+    for group in groups:
         played = [case for case in group.cases if case.id in times]
         if played and {case.direction for case in played} == {case.direction for case in group.cases}:
             one, other = (math.fsum(times[case.id][place] for case in played) for place in (0, 1))
@@ -95,11 +95,15 @@ def _mean(suite: Suite, scope: Scope, times: Mapping[str, tuple[float, float]]) 
     return (geometric_mean(ratios) if ratios else None), len(ratios)
 
 
+def _over_v0(one: RivalCase) -> tuple[float, float]:
+    return one.v0_us, one.v0_us / one.over_v0
+
+
 def _against(one: RivalCase, number: VariantNumber) -> tuple[float, float] | None:
     """Microseconds of what it is held against, and its own: v0's, or the best's where there is one. From the ratios,
     which the single slots that a median comes of do not always agree with."""
     if not number:
-        return one.v0_us, one.v0_us / one.over_v0
+        return _over_v0(one)
     return (one.v0_us / one.best_over_v0, one.v0_us / one.over_v0) if one.best_over_v0 is not None else None
 
 
@@ -111,30 +115,29 @@ def _is_faster(ratio: float) -> bool:
 def _tally(
     name: RivalName,
     rivals: Sequence[Rival],
-    judged: tuple[Suite, Scope],
+    groups: Sequence[Group],
     best: Mapping[str, Estimate],
     number: VariantNumber,
 ) -> RivalTally:
-    """In the suite's order; a case that is said twice counts as it was said first."""
+    """A case that is said twice counts as it was said first."""
     said: dict[str, Rival] = {}
     for rival in rivals:
         if rival.name == name:
             said.setdefault(rival.case, rival)
-    order = [one.id for one in judged[0].cases if one.id in said]
-    why = {case: _refused(said[case]) for case in order}
+    why = {case: _refused(rival) for case, rival in said.items()}
     cases = tuple(
-        _case(case, reading, best.get(case))
-        for case in order
-        if not why[case] and (reading := said[case].reading) is not None
+        _case(case, rival.reading, best.get(case))
+        for case, rival in said.items()
+        if not why[case] and rival.reading is not None
     )
     against = {one.case: times for one in cases if (times := _against(one, number)) is not None}
-    over, held_shapes = _mean(*judged, against)
-    over_v0, shapes = _mean(*judged, {one.case: (one.v0_us, one.v0_us / one.over_v0) for one in cases})
+    over, held_shapes = _mean(groups, against)
+    over_v0, shapes = _mean(groups, {one.case: _over_v0(one) for one in cases})
     ratios = [(case, theirs / own) for case, (theirs, own) in against.items()]
     return RivalTally(
         name=name,
         cases=cases,
-        missing=tuple((case, why[case]) for case in order if why[case]),
+        missing=tuple((case, said_why) for case, said_why in why.items() if said_why),
         over_v0=over_v0,
         shapes=shapes,
         over_best=over if number else None,
@@ -158,10 +161,16 @@ def confirmed(found: Measurement) -> dict[str, Estimate]:
     return read
 
 
-def _of_best(tallies: tuple[RivalTally, ...], judged: tuple[Suite, Scope]) -> tuple[float | None, int]:
+def _of_best(tallies: tuple[RivalTally, ...], groups: Sequence[Group]) -> tuple[float | None, int]:
     seen = {one.case: one for tally in tallies for one in tally.cases}
     times = {case: (one.v0_us, one.v0_us / one.best_over_v0) for case, one in seen.items() if one.best_over_v0}
-    return _mean(*judged, times) if times and len(times) == len(seen) else (None, 0)
+    return _mean(groups, times) if times and len(times) == len(seen) else (None, 0)
+
+
+def _in_order(suite: Suite, rivals: Sequence[Rival]) -> tuple[Rival, ...]:
+    """In that of the suite, without those of no case of its own."""
+    place = {case.id: at for at, case in enumerate(suite.cases)}
+    return tuple(sorted((one for one in rivals if one.case in place), key=lambda one: place[one.case]))
 
 
 def kind_of(runner: Runner) -> tuple[str, str, int]:
@@ -184,9 +193,10 @@ def rivalry(
         return None
     best = confirmed(found) if number and found is not None and kind_of(found.runner) == kind_of(runner) else {}
     named = [name for name in RIVALS if any(rival.name == name for rival in played)]
-    judged = (profile.suite, scope)
-    tallies = tuple(_tally(name, played, judged, best, number) for name in named)
-    over_v0, shapes = _of_best(tallies, judged)
+    groups = primary_groups(profile.suite, scope)
+    played = _in_order(profile.suite, played)
+    tallies = tuple(_tally(name, played, groups, best, number) for name in named)
+    over_v0, shapes = _of_best(tallies, groups)
     return Rivalry(tallies, number, over_v0, shapes, runner.gpu_name)
 
 

@@ -11,13 +11,18 @@ import libcst.matchers as m
 from bot.engine.finding import findall
 
 
-@lru_cache(maxsize=16)
-def _bound(function: cst.FunctionDef) -> Counter[str]:
+def bound_in(node: cst.CSTNode) -> Counter[str]:
+    """How often each name gets a value within."""
     places = m.AssignTarget() | m.AugAssign() | m.AnnAssign() | m.For() | m.NamedExpr() | m.CompFor() | m.AsName()
-    found = findall(function, places)
+    found = findall(node, places)
     bound = [one.name if isinstance(one, cst.AsName) else getattr(one, "target", None) for one in found]
     targets = [target for target in bound if isinstance(target, cst.CSTNode)]
     return Counter(cst.ensure_type(n, cst.Name).value for target in targets for n in findall(target, m.Name()))
+
+
+@lru_cache(maxsize=16)
+def _bound(function: cst.FunctionDef) -> Counter[str]:
+    return bound_in(function)
 
 
 def times_bound(function: cst.FunctionDef, name: str) -> int:

@@ -53,7 +53,7 @@ def _stores(body: cst.BaseSuite, around: tuple[cst.For | cst.If, ...], branch: t
     return found
 
 
-def _only_stored(kernel: cst.FunctionDef, pointers: frozenset[str]) -> list[Stored]:
+def only_stored(kernel: cst.FunctionDef, pointers: frozenset[str]) -> list[Stored]:
     """The stores through a pointer, once it is sure that it serves for nothing else."""
     types = m.Attribute(value=m.OneOf(*(m.Name(p) for p in pointers)), attr=m.Name("dtype"))
     if sum(source.loads(kernel, p) for p in pointers) == 0:
@@ -83,11 +83,7 @@ class _Proof:
         self.output, self.site, self.kernel = output, output.site, output.kernel
         self.names: Names = addresses.names_of(output.kernel)
         self.grid = runs.grid_of(output.site)
-        self.constants = {
-            parameter.name.value
-            for parameter in output.kernel.params.params
-            if parameter.annotation is not None and "constexpr" in source.code(parameter.annotation.annotation)
-        }
+        self.constants = kernels.constants(output.kernel)
 
     def host(self, parameter: str) -> str:
         return source.code(runs.given(self.site, self.kernel, parameter))
@@ -96,7 +92,7 @@ class _Proof:
         if findall(self.kernel, m.Return() | m.While() | m.Break() | m.Continue()):
             raise NotUnderstood("a program may end early")
         pointers = addresses.derived(self.output.pointer, self.names)
-        whole = [stored for stored in _only_stored(self.kernel, pointers) if self._is_whole(stored)]
+        whole = [stored for stored in only_stored(self.kernel, pointers) if self._is_whole(stored)]
         said = {self._conditions(stored) for stored in whole}
         if () in said or self._same_condition(said) or self._either_way(said):
             return

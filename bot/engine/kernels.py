@@ -55,6 +55,22 @@ def calls(node: cst.CSTNode, name: str = "") -> list[cst.Call]:
     return [call for call in found if not name or called_name(call) == name]
 
 
+def is_constant(parameter: cst.Param) -> bool:
+    said = parameter.annotation
+    return said is not None and "constexpr" in source.code(said.annotation)
+
+
+def constants(kernel: cst.FunctionDef) -> frozenset[str]:
+    """Parameters that it is compiled for."""
+    kinds = (kernel.params.posonly_params, kernel.params.params, kernel.params.kwonly_params)
+    return frozenset(str(one.name.value) for kind in kinds for one in kind if is_constant(one))
+
+
+def first(block: str) -> m.Call:
+    """`tl.arange(0, block)`, as a matcher."""
+    return m.Call(func=m.Attribute(m.Name("tl"), m.Name("arange")), args=[m.Arg(m.Integer("0")), m.Arg(m.Name(block))])
+
+
 def is_kernel(function: cst.FunctionDef) -> bool:
     """Decorated with triton.jit, and with nothing that changes how it is launched."""
     names = [source.code(decorator.decorator) for decorator in function.decorators]

@@ -354,8 +354,7 @@ class Reader:
 
 
 def _of_parameter(parameter: cst.Param) -> Kind:
-    constant = parameter.annotation is not None and "constexpr" in source.code(parameter.annotation.annotation)
-    return Kind.NUMBER if constant else Kind.OTHER
+    return Kind.NUMBER if kernels.is_constant(parameter) else Kind.OTHER
 
 
 def _is_triton(func: cst.BaseExpression) -> bool:

@@ -17,16 +17,10 @@ Told = tuple[str, ...]
 """What is said of the numbers of a launch, in the order of the text."""
 
 
-def _constants(kernel: cst.FunctionDef) -> frozenset[str]:
-    """Parameters that a kernel is compiled for."""
-    told = {p.name.value: p.annotation for p in kernel.params.params if p.annotation is not None}
-    return frozenset(name for name, said in told.items() if "constexpr" in source.code(said.annotation))
-
-
 def _given(site: LaunchSite, kernel: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
     """The grid, and what the launch says of warps, stages and constants."""
     yield site.grid
-    names, wanted = source.parameters(kernel), {*NUMBERS, *_constants(kernel)}
+    names, wanted = source.parameters(kernel), {*NUMBERS, *kernels.constants(kernel)}
     for at, arg in enumerate(site.call.args):
         said = arg.keyword.value if arg.keyword is not None else names[at] if at < len(names) else ""
         if arg.star or said in wanted:

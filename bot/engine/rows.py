@@ -131,14 +131,6 @@ def _branches(
         yield from _branches(orelse, (*conditions, (text, False)), constants, ())
 
 
-def constants_of(kernel: cst.FunctionDef) -> frozenset[str]:
-    return frozenset(
-        str(parameter.name.value)
-        for parameter in kernel.params.params
-        if parameter.annotation is not None and "constexpr" in source.code(parameter.annotation.annotation)
-    )
-
-
 def _reductions(node: cst.CSTNode) -> list[cst.Call]:
     return [call for name in REDUCTIONS for call in kernels.calls(node, name)]
 
@@ -256,7 +248,7 @@ def row_of(kernel: cst.FunctionDef) -> Row:
     docstring = ""
     if body.body and m.matches(body.body[0], m.SimpleStatementLine(body=[m.Expr(value=m.SimpleString())])):
         docstring, body = source.code(body.body[0]).strip(), body.with_changes(body=body.body[1:])
-    steps = list(_flat(body, (), constants_of(kernel)))
+    steps = list(_flat(body, (), kernels.constants(kernel)))
     block, columns, mask, width = _setup(kernel, steps)
     taken = {name for step in steps for name in (*step.reads, step.binds)}
     found = _classified(iter(steps), columns, mask, taken)

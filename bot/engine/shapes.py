@@ -93,11 +93,7 @@ class _Reader:
         self.kernel, self.inside = kernel, False
         self.found = Shapes(row)
         self.known: dict[str, int] = dict.fromkeys(source.parameters(kernel), NUMBER)
-        self.constants = {
-            str(p.name.value)
-            for p in kernel.params.params
-            if p.annotation is not None and "constexpr" in source.code(p.annotation.annotation)
-        }
+        self.constants = kernels.constants(kernel)
 
     def read(self, run: Run) -> Shapes:
         body = list(source.statements(self.kernel))

@@ -215,7 +215,7 @@ def _roomier(brief: Brief, name: str, *, races: bool) -> tuple[float, Proposal] 
     return None
 
 
-def _otherwise(brief: Brief, *, races: bool) -> Iterator[tuple[float, Proposal]]:
+def _other_ways(brief: Brief, *, races: bool) -> Iterator[tuple[float, Proposal]]:
     """The other ways of wider chunks: only beside the first in a race, and by what they promised there."""
     name = "wider_chunks"
     if not brief.is_measured:
@@ -277,7 +277,7 @@ def _works(brief: Brief, *, races: bool = False) -> Found:
     yield from (_rewrite(brief, name) for name in order if name not in LAST)
     yield from (found for name in order if name not in LAST for found in _alone(brief, name, races=races))
     yield from (_roomier(brief, name, races=races) for name in order if name in CROWDED)
-    yield from _otherwise(brief, races=races)
+    yield from _other_ways(brief, races=races)
 
 
 def _finish(brief: Brief, *, races: bool = False, but: Collection[str] = ()) -> Found:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import addresses, columns, runs, source
+from bot.engine import addresses, columns, kernels, runs, source
 from bot.engine.addresses import Names
 from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
@@ -37,7 +37,7 @@ def _free(kernel: cst.FunctionDef, names: Names) -> dict[str, bool]:
     found = {}
     for parameter in kernel.params.params:
         name, said = str(parameter.name.value), parameter.annotation
-        constant = said is not None and "constexpr" in source.code(said.annotation)
+        constant = kernels.is_constant(parameter)
         if (said is None or constant) and name not in names.unknown and name not in names.moved:
             found[name] = constant
     return found

@@ -104,8 +104,8 @@ def _refuse_other_uses(kernel: cst.FunctionDef, tiles: Tiles) -> None:
     """Which tile it is, and how wide, is for the columns alone."""
     block = m.Name(tiles.block)
     start = m.BinaryOperation(left=m.Name(), operator=m.Multiply(), right=block)
-    range_ = m.Call(func=m.Attribute(m.Name("tl"), m.Name("arange")), args=[m.Arg(m.Integer("0")), m.Arg(block)])
-    columns = findall(kernel.body, m.BinaryOperation(left=start, operator=m.Add(), right=range_))
+    first = kernels.first(tiles.block)
+    columns = findall(kernel.body, m.BinaryOperation(left=start, operator=m.Add(), right=first))
     programs = [_program(one) for one in columns]
     if not columns or len(findall(kernel.body, block)) != 2 * len(columns):
         raise NotUnderstood("a tile's width is for more than its columns")

@@ -22,6 +22,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import kernels, source
+from bot.engine.bindings import bound_in
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, each_kernel
@@ -166,14 +167,7 @@ def _changes(kernel: cst.FunctionDef, block: Sequence[cst.BaseStatement]) -> Ite
 def _changed(lines: Sequence[cst.BaseStatement], address: tuple[str, str]) -> bool:
     """Whether a name of the address gets another value in between."""
     names = {cst.ensure_type(n, cst.Name).value for one in address for n in findall(source.expression(one), m.Name())}
-    return any(findall(target, m.Name(name)) for line in lines for target in _bound(line) for name in names)
-
-
-def _bound(line: cst.CSTNode) -> list[cst.CSTNode]:
-    return [
-        cst.ensure_type(one, cst.CSTNode)
-        for one in findall(line, m.AssignTarget() | m.AugAssign() | m.For() | m.NamedExpr())
-    ]
+    return any(bound_in(line)[name] for line in lines for name in names)
 
 
 def _together(module: cst.Module, name: str) -> cst.Module:

@@ -45,12 +45,6 @@ class Product:
     """Through which pointer, and the constants that a block is as high and as wide as."""
 
 
-def _constants(kernel: cst.FunctionDef) -> set[str]:
-    kinds = (kernel.params.params, kernel.params.kwonly_params)
-    found = [p for kind in kinds for p in kind if p.annotation is not None]
-    return {p.name.value for p in found if source.code(p.annotation.annotation) == "tl.constexpr"}
-
-
 def _walk(kernel: cst.FunctionDef, loop: cst.For) -> cst.Call:
     """The range of a loop over constant steps whose counter is for the columns of a step alone."""
     call, counter = loop.iter, loop.target
@@ -58,12 +52,10 @@ def _walk(kernel: cst.FunctionDef, loop: cst.For) -> cst.Call:
         raise NotUnderstood("it is not written out")
     first, size, block = (source.code(arg.value) for arg in call.args)
     plain = all(arg.keyword is None and not arg.star for arg in call.args) and isinstance(counter, cst.Name)
-    if not plain or first != "0" or not {size, block} <= _constants(kernel):
+    if not plain or first != "0" or not {size, block} <= kernels.constants(kernel):
         raise NotUnderstood("it does not go on by a constant block")
-    range_ = m.Call(
-        func=m.Attribute(m.Name("tl"), m.Name("arange")), args=[m.Arg(m.Integer("0")), m.Arg(m.Name(block))]
-    )
-    columns = findall(loop.body, m.BinaryOperation(left=m.Name(source.code(counter)), operator=m.Add(), right=range_))
+    step = m.BinaryOperation(left=m.Name(source.code(counter)), operator=m.Add(), right=kernels.first(block))
+    columns = findall(loop.body, step)
     if not columns or source.loads(loop.body, source.code(counter)) != len(columns):
         raise NotUnderstood("its counter is for more than the columns of a step")
     return call
@@ -76,7 +68,7 @@ def _refuse_what_lasts(kernel: cst.FunctionDef, loop: cst.For) -> None:
         n == "store" or "barrier" in n or n.startswith("atomic") for n in called
     ):
         raise NotUnderstood("more than a product")
-    if "dot" not in called or any(isinstance(one.target, cst.Name) is False for one in _grown(loop)):
+    if "dot" not in called or any(not isinstance(one.target, cst.Name) for one in _grown(loop)):
         raise NotUnderstood("no product, or a part of something grows")
     lines = source.statements(kernel)
     at = next(place for place, line in enumerate(lines) if line is loop)
@@ -121,7 +113,7 @@ def _block(kernel: cst.FunctionDef, load: cst.Call) -> tuple[str, tuple[str, str
     lengths, sizes = _lengths(kernel), []
     for shape in ("[:, None]", "[None, :]"):
         names = [name for name in lengths if any(part.startswith(name + shape) for part in parts)]
-        if len(names) != 1 or lengths[names[0]] not in _constants(kernel):
+        if len(names) != 1 or lengths[names[0]] not in kernels.constants(kernel):
             raise NotUnderstood("nobody knows how large a block is")
         sizes.append(lengths[names[0]])
     return parts[0], (sizes[0], sizes[1])
