@@ -27,6 +27,8 @@ class Output:
     """Its sizes, in the host's words."""
     condition: str = ""
     """The host's words for when it is there at all."""
+    is_packed: bool = False
+    """Made of its sizes, so that its rows lie one behind the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,8 @@ class _Proof:
             return False
         said = self.host(factor).split(" if ")[0]
         back = axis - len(self.output.dims)
+        if self.output.is_packed and back == -2 and said == self.output.dims[-1]:
+            return True
         return said in (f"{self.output.name}.stride({axis})", f"{self.output.name}.stride({back})")
 
     def _indices(self, found: list[Product], axes: int) -> list[str] | None:

@@ -4,24 +4,30 @@ The fill is a launch of its own and a write of every byte, a third of all traffi
 writes one. It is dropped where the source says that each element is written before anybody reads it: the tensor goes
 to one launch and nowhere else before it, the kernel stores through that pointer and never loads or adds, no program
 returns early, and rows and columns of the stores are those of the tensor: a program, or a turn of a loop over a
-program's run of rows, for each row; one masked block or a loop of them across it. Anything else is refused. The judge
-hands out poisoned memory, so an element that was missed shows.
+program's run of rows, for each row; one masked block or a loop of them across it; or a tile a program, on a grid that
+counts them. Where tiles cover sizes that nobody says are the tensor's, its shape is asked for. Anything else is
+refused. The judge hands out poisoned memory, so an element that was missed shows.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import coverage, kernels, runs, source
+from bot.engine import coverage, kernels, runs, source, tile_stores
+from bot.engine.bindings import times_bound
 from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite
 
 UNFILLED = {"zeros": "empty", "zeros_like": "empty_like", "new_zeros": "new_empty"}
 WHY = "The kernel writes every element: nothing has to be zero before."
+OF_SUCH = "The kernel writes every element of such a shape: nothing has to be zero before."
+WIDEST = 112
+"""Characters of a line in the body of a method."""
 FILL = m.Call(func=m.Attribute(attr=m.OneOf(*(m.Name(name) for name in UNFILLED))))
 
 
@@ -35,6 +41,8 @@ class Filled:
     condition: str
     """When the tensor is there at all; empty where it always is."""
     reason: str = WHY
+    shape: str = ""
+    """The sizes that are written, in a tuple of the host's, where it has to ask whether they are the tensor's."""
 
 
 def _fill(statement: cst.BaseStatement) -> Filled | None:
@@ -112,7 +120,7 @@ def _given(site: LaunchSite, kernel: cst.FunctionDef, parameter: str) -> cst.Bas
         return cst.Ellipsis()
 
 
-def _check(module: cst.Module, site: LaunchSite, filled: Filled) -> None:
+def _checked(module: cst.Module, site: LaunchSite, filled: Filled) -> Filled:
     """Raises NotUnderstood unless every element is written by the launch, and read by nobody before."""
     kernel = source.kernel_named(module, site.kernel)
     if kernel is None or not kernels.is_kernel(kernel):
@@ -121,7 +129,38 @@ def _check(module: cst.Module, site: LaunchSite, filled: Filled) -> None:
         raise NotUnderstood("the zeros go into a tensor that is there already")
     _untouched_before(site, filled)
     pointer = _pointer(site, kernel, filled.name)
-    coverage.check(coverage.Output(site, kernel, pointer, filled.name, _dims(site, filled), filled.condition))
+    try:
+        packed = kernels.called_name(filled.call) != "zeros_like"
+        dims = _dims(site, filled)
+        coverage.check(coverage.Output(site, kernel, pointer, filled.name, dims, filled.condition, packed))
+    except NotUnderstood:
+        return _in_tiles(site, filled, tile_stores.sizes(site, kernel, pointer, filled.name))
+    return filled
+
+
+def _in_tiles(site: LaunchSite, filled: Filled, written: tuple[str, ...]) -> Filled:
+    if source.value(filled.statement) is not filled.call:
+        raise NotUnderstood("it is another tensor now and then")
+    try:
+        if _dims(site, filled) == written:
+            return filled
+    except NotUnderstood:
+        pass  # the host can ask for its shape
+    if kernels.called_name(filled.call) != "zeros_like" or not m.matches(filled.call.args[0].value, m.Name()):
+        raise NotUnderstood("it is filled in other sizes than those that are written")
+    _known_before(site, filled, written)
+    return replace(filled, reason=OF_SUCH, shape=f"({', '.join(written)})")
+
+
+def _known_before(site: LaunchSite, filled: Filled, sizes: tuple[str, ...]) -> None:
+    """Sizes have to be what they are at the launch when the tensor is made."""
+    lines = source.statements(site.function)
+    before = lines[: next(at for at, line in enumerate(lines) if line is filled.statement)]
+    bound = {name for line in before for name in source.targets(line)} | set(source.parameters(site.function))
+    for size in sizes:
+        is_parameter = size in source.parameters(site.function)
+        if size not in bound or times_bound(site.function, size) != (0 if is_parameter else 1):
+            raise NotUnderstood(f"{size} is not known before the launch, or changes")
 
 
 def _unfilled(call: cst.Call) -> cst.Call:
@@ -129,29 +168,49 @@ def _unfilled(call: cst.Call) -> cst.Call:
     return call.with_changes(func=func.with_changes(attr=cst.Name(UNFILLED[func.attr.value])))
 
 
-def _first_told(done: list[tuple[str, Filled]]) -> list[tuple[str, Filled]]:
-    """One reason a launch, above the first of its tensors."""
-    told: set[str] = set()
+def _first_told(done: list[tuple[LaunchSite, Filled]]) -> list[Filled]:
+    """One reason a launch and a block of lines, above the first of its tensors."""
+    told: set[tuple[str, str]] = set()
     found = []
-    for kernel, filled in done:
-        found.append((kernel, filled if kernel not in told else replace(filled, reason="")))
-        told.add(kernel)
+    for site, filled in done:
+        lines = source.statements(site.function)
+        above = {id(before) for before, line in itertools.pairwise(lines) if line is filled.statement}
+        goes_on = any(id(other.statement) in above and other.reason == filled.reason for _, other in done)
+        said = goes_on or (site.kernel, filled.reason) in told
+        found.append(replace(filled, reason="") if said else filled)
+        told.add((site.kernel, filled.reason))
     return found
 
 
+def _either(filled: Filled) -> cst.SimpleStatementLine:
+    """Zeros where the shape is another, too long for a line or not."""
+    empty, like = source.code(_unfilled(filled.call)), source.code(filled.call.args[0].value)
+    parts = (empty, f"if {like}.shape == {filled.shape}", f"else {source.code(filled.call)}")
+    value = " ".join(parts)
+    if len(f"{filled.name} = {value}") > WIDEST:
+        value = "(\n    {}\n    {}\n    {}\n)".format(*parts)
+    made = source.assignment(f"{filled.name} = {value}", filled.reason)
+    kept = filled.statement
+    return made.with_changes(
+        leading_lines=(*kept.leading_lines, *made.leading_lines), trailing_whitespace=kept.trailing_whitespace
+    )
+
+
 def _line(filled: Filled) -> cst.SimpleStatementLine:
+    if filled.shape:
+        return _either(filled)
     line = cst.ensure_type(filled.statement.deep_replace(filled.call, _unfilled(filled.call)), cst.SimpleStatementLine)
     return line.with_changes(leading_lines=(*line.leading_lines, *source.comment_lines(filled.reason)))
 
 
 def _sites(module: cst.Module) -> list[LaunchSite]:
-    found = []
+    found: list[LaunchSite] = []
     for kernel in kernels.kernels(module):
         try:
             launches = source.sites(module, str(kernel.name.value))
         except NotUnderstood:
             continue
-        found += [site for site in launches if len(findall(site.function, source.LAUNCH)) == 1]
+        found += launches
     return found
 
 
@@ -162,25 +221,24 @@ def rewrite(text: str) -> Rewrite | None:
         module = source.parse(text)
     except NotUnderstood:
         return None
-    done: list[tuple[str, Filled]] = []
+    done: list[tuple[LaunchSite, Filled]] = []
     for site in _sites(module):
         for statement in source.statements(site.function)[: site.position]:
             filled = _fill(statement)
             if filled is None:
                 continue
             try:
-                _check(module, site, filled)
+                done.append((site, _checked(module, site, filled)))
             except NotUnderstood:
                 continue
-            done.append((site.kernel, filled))
     if not done:
         return None
-    changed = source.spliced(module, [(filled.statement, [_line(filled)]) for _, filled in _first_told(done)])
+    changed = source.spliced(module, [(filled.statement, [_line(filled)]) for filled in _first_told(done)])
     names = list(dict.fromkeys(filled.name for _, filled in done))
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     return Rewrite(
         text=str(changed.code),
-        kernels=tuple(dict.fromkeys(kernel for kernel, _ in done)),
+        kernels=tuple(dict.fromkeys(site.kernel for site, _ in done)),
         title="No zeros where the kernel writes every element",
         why=f"{listed} {'is' if len(names) == 1 else 'are'} filled with zeros that nobody reads: the kernel writes "
         "every element. Each fill costs a launch and a write of the whole tensor.",
