@@ -16,7 +16,7 @@ SUMS = ("sum_together", "sum_at_once")
 ATOMICS = ("add_in_float32", "add_once_a_run", "partial_sums", "relax_atomics")
 ARITHMETIC = ("divide_once", "share_exponentials", "base_two")
 SCALES = ("scale_at_store", "scale_in_kernel", "read_the_number")
-LATE = (*ATOMICS, *SUMS, *SCALES, "scale_sum", *ARITHMETIC, "cache_hints")
+LATE = (*ATOMICS, *SUMS, *SCALES, "scale_sum", *ARITHMETIC, "meet_once", "cache_hints")
 AT_ONCE = ("narrower_tiles", "rows_at_once", "heads_at_once", "pairs_at_once")
 PIPELINES = ("pipeline_rows", "pipeline_steps", "pipeline_products")
 AHEAD = ("tanh_by_exp2", "sum_behind_loop", *PIPELINES, "block_rows", *AT_ONCE)
@@ -40,7 +40,7 @@ STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
         *("launch_parameters", "reduce_loss", "drop_clone", "wider_chunks", "free_early"),
         *("drop_sort", "drop_detours", "drop_zero_fill", *SCALES),
         *(*ATOMICS, *SUMS, *AHEAD, "more_programs", "tile_rows", "walk_rows"),
-        *("divide_by_constants", "scale_sum", *ARITHMETIC, "cache_hints"),
+        *("divide_by_constants", "scale_sum", *ARITHMETIC, "meet_once", "cache_hints"),
     ),
     **dict.fromkeys(
         (Bottleneck.COMPUTE, Bottleneck.BALANCED, Bottleneck.LAUNCH),
@@ -78,6 +78,7 @@ AIMS: dict[str, Aim] = {
     "tile_rows": Aim(("C5", "G2"), UNHIDDEN, "tiles of a row leave room for many programs"),
     "walk_rows": Aim(("C1", "C4"), UNHIDDEN, "a row in blocks needs fewer registers than a row at once"),
     "sum_behind_loop": Aim(("P0",), ("waiting",), "all warps meet for a sum that nobody reads before the loop is over"),
+    "meet_once": Aim(("P0",), ("waiting",), "all warps meet for each of several sums of a row"),
     "pipeline_rows": Aim(("P0", "M4"), ("waiting", "issue"), "the next rows can be under way while one is worked on"),
     "pipeline_steps": Aim(("P0", "M4"), ("waiting", "issue"), "the next block of a row can be under way meanwhile"),
     "pipeline_products": Aim(

@@ -70,6 +70,7 @@ FORECASTS: dict[str, Change] = {
     "share_exponentials": as_it_was,
     "base_two": as_it_was,
     "tanh_by_exp2": as_it_was,
+    "meet_once": as_it_was,
     "fewer_instructions": as_it_was,
     "walk_rows": walked,
 }
@@ -86,7 +87,7 @@ ON_A_GPU = (
     "pipeline_products",
     *("rows_at_once", "heads_at_once", "pairs_at_once", "narrower_tiles"),
     *("drop_sort", "scale_in_kernel", "read_the_number", "scale_sum", "sum_behind_loop", "sum_together", "sum_at_once"),
-    *("relax_atomics", "add_once_a_run", "wider_chunks", "free_early"),
+    *("relax_atomics", "add_once_a_run", "wider_chunks", "free_early", "meet_once"),
 )
 """Rewrites that take away instructions, meetings of warps, programs or launches of torch, or hide what is waited for.
 What anybody waits for the model cannot tell, and launches of torch it does not know."""
@@ -120,7 +121,7 @@ KNOWING: dict[str, Callable[[str, Brief], Rewrite | None]] = {
     "drop_sort": lambda text, brief: drop_sort.rewrite(text, brief.site.relied_on),
 }
 """Rewrites that ask for more than the text, once that has something for them."""
-LAST = ("cache_hints",)
+LAST = ("meet_once", "cache_hints")
 """Finishing touches: tried on a kernel whose work and warps are settled."""
 HOPELESS = 0.96
 """A rewrite that the model sees this far behind is left alone where no GPU is: there the model judges as well, and

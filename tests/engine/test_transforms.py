@@ -61,7 +61,7 @@ def test_a_source_without_a_kernel_is_left_alone(name: str, text: str) -> None:
             "layer_norm",
             {
                 *("drop_zero_fill", "walk_rows", "pipeline_rows", "block_rows", "rows_at_once"),
-                *("more_programs", "cache_hints"),
+                *("more_programs", "meet_once", "cache_hints"),
             },
         ),
         (

@@ -24,6 +24,7 @@ from bot.engine.transforms import (
     drop_zero_fill,
     free_early,
     heads_at_once,
+    meet_once,
     more_programs,
     narrower_tiles,
     pairs_at_once,
@@ -109,6 +110,7 @@ TRANSFORMS: dict[str, Transform] = {
     "share_exponentials": share_exponentials,
     "base_two": base_two,
     "tanh_by_exp2": tanh_by_exp2,
+    "meet_once": meet_once,
     "cache_hints": cache_hints,
 }
 
@@ -119,6 +121,7 @@ PER_KERNEL: dict[str, PerKernel] = {
     "walk_rows": walk_rows,
     "pipeline_steps": pipeline_steps,
     "rows_at_once": rows_at_once,
+    "meet_once": meet_once,
 }
 """Those that change the forward and the backward of an op alike, where one may gain what the other loses. Each kernel
 has a launch of its own, so that they can be told apart."""

@@ -1,0 +1,182 @@
+"""Let warps meet once for sums that do not need each other.
+
+    c1 = tl.sum(x_hat * wdy, axis=0) / n_cols
+    c2 = tl.sum(wdy, axis=0) / n_cols
+
+For each sum over a row every warp writes its part to shared memory, waits for all others, and reads. The backward of
+poly_norm does so four times a row, one behind the other, its forward three times, and that of layer_norm twice.
+`tl.reduce` takes several blocks at once and adds each up as `tl.sum` does, in the same order: warps meet once, and the
+sums wait together. All that the sums are of is held at the same time, which may ask for more registers.
+
+Looked for among the lines of one block, of sums over the same axis in assignments. They are taken where the first of
+them stands, so whatever the others are made of has to be there by then. What is loaded only for a sum stays behind the
+stores before it: such sums are left alone, and so are sums that are asked for another type, those in a condition, and
+running sums in the type of their rows, which the next idea may have to take in float32 (`sum_in_float32`).
+That they are over blocks of the same size the compiler says, which refuses others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+import libcst.matchers as m
+
+from bot.engine import columns, kernels, own_types, source
+from bot.engine.bindings import bound_in
+from bot.engine.finding import findall
+from bot.engine.source import LONGEST, NotUnderstood
+from bot.engine.transforms.rewrite import Rewrite, each_kernel, refuse_long_lines
+
+WHY = "Warps meet once for all of these sums."
+NAMES = ("first_sum", "second_sum", "third_sum", "fourth_sum")
+AXIS = m.Arg(keyword=None, star="") | m.Arg(keyword=m.Name("axis"))
+DEEPEST = 8
+"""How far a loop's body is indented, or a little more."""
+TWO_AXES = m.SubscriptElement(slice=m.Index(value=m.Name("None")))
+CONDITION = m.IfExp() | m.BooleanOperation() | m.Lambda() | m.NamedExpr()
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    at: int
+    """Which line of the block."""
+    call: cst.Call
+    axis: str
+
+    @property
+    def of(self) -> cst.BaseExpression:
+        return self.call.args[0].value
+
+
+def _axis(kernel: cst.FunctionDef, call: cst.Call) -> str:
+    """What it adds up over, in the kernel's words; of a single axis that nobody names, the first."""
+    if not call.args or call.args[0].star or call.args[0].keyword is not None:
+        return ""
+    if len(call.args) == 1:
+        return "" if findall(kernel, TWO_AXES) else "0"
+    return source.code(call.args[1].value) if len(call.args) == 2 and m.matches(call.args[1], AXIS) else ""
+
+
+def _sum_of(kernel: cst.FunctionDef, rows: set[str], at: int, line: cst.BaseStatement) -> Sum | None:
+    """The one sum of a row that a line takes."""
+    assigns = m.Assign(targets=[m.AssignTarget(m.Name())]) | m.AugAssign(target=m.Name())
+    if not m.matches(line, m.SimpleStatementLine(body=[assigns])) or findall(line, CONDITION):
+        return None
+    found = [call for call in kernels.calls(line, "sum") if source.code(call.func) == "tl.sum"]
+    if len(found) != 1 or kernels.calls(found[0], "load") or not (axis := _axis(kernel, found[0])):
+        return None
+    return Sum(at, found[0], axis) if columns.holds(found[0].args[0], columns.is_arange, rows) else None
+
+
+def _is_there(lines: Sequence[cst.BaseStatement], first: Sum, one: Sum) -> bool:
+    """Whether what a sum is of is the same where the first stands."""
+    bound = {name for line in lines[first.at : one.at] for name in bound_in(line)}
+    return not any(source.loads(one.of, name) for name in bound)
+
+
+def _together(kernel: cst.FunctionDef, lines: Sequence[cst.BaseStatement]) -> Iterator[list[Sum]]:
+    """Sums of a block that can be taken where the first of them stands, as many as there are names, which have to be
+    read before they are given to others."""
+    rows = columns.of_rows(kernel)
+    found = [one for at, line in enumerate(lines) if (one := _sum_of(kernel, rows, at, line)) is not None]
+    while found:
+        first, *others = found
+        group = [first, *(one for one in others if one.axis == first.axis and _is_there(lines, first, one))]
+        group = group[: len(NAMES)]
+        if len(group) > 1:
+            yield group
+        found = [one for one in others if one.at > group[-1].at]
+
+
+def _helper(count: int) -> str:
+    letters = "abcdefgh"
+    ours, theirs = letters[:count], letters[count : 2 * count]
+    added = ", ".join(f"{one} + {other}" for one, other in zip(ours, theirs, strict=True))
+    return f"@triton.jit\ndef _add_each_of_{count}({', '.join(ours + theirs)}):\n    return {added}\n"
+
+
+def _taken(group: Sequence[Sum]) -> cst.SimpleStatementLine:
+    names = ", ".join(NAMES[: len(group)])
+    blocks = ", ".join(source.code(one.of) for one in group)
+    given = f"({blocks}), {group[0].axis}, _add_each_of_{len(group)}"
+    line = f"{names} = tl.reduce({given})"
+    if len(line) + DEEPEST > LONGEST:
+        line = f"{names} = tl.reduce(\n    {given}\n)"
+    return source.assignment(line, WHY)
+
+
+def _changed(lines: Sequence[cst.BaseStatement], group: Sequence[Sum]) -> dict[int, list[cst.BaseStatement]]:
+    """Lines by their place: each reads its sum, and all of them are taken above the first."""
+    new: dict[int, list[cst.BaseStatement]] = {}
+    for name, one in zip(NAMES, group, strict=False):
+        line = cst.ensure_type(source.exchanged(lines[one.at], {one.call: cst.Name(name)}), cst.SimpleStatementLine)
+        new[one.at] = [line]
+    first = cst.ensure_type(new[group[0].at][0], cst.SimpleStatementLine)
+    taken = _taken(group)
+    taken = taken.with_changes(leading_lines=(*first.leading_lines, *taken.leading_lines))
+    new[group[0].at] = [taken, first.with_changes(leading_lines=())]
+    return new
+
+
+def _with_helpers(module: cst.Module, kernel: str, counts: set[int]) -> cst.Module:
+    """What adds up each of several stands above the kernel, where the file has it not yet."""
+    new: list[cst.BaseStatement] = []
+    for count in sorted(counts):
+        helper, there = _helper(count), source.kernel_named(module, f"_add_each_of_{count}")
+        if there is not None and source.code(there.with_changes(leading_lines=())).strip() != helper.strip():
+            raise NotUnderstood("a name is taken")
+        if there is None:
+            parsed = cst.parse_module(helper, config=module.config_for_parsing).body[0]
+            new.append(parsed.with_changes(leading_lines=(cst.EmptyLine(), cst.EmptyLine())))
+    function = source.kernel_named(module, kernel)
+    assert function is not None
+    return source.spliced(module, [(function, [*new, function])]) if new else module
+
+
+def _adds_in_its_own_type(module: cst.Module, kernel: cst.FunctionDef) -> bool:
+    try:
+        return bool(own_types.added_in_their_own_type(module, kernel))
+    except NotUnderstood:
+        return False  # nobody will take it in float32
+
+
+def _change(module: cst.Module, name: str) -> cst.Module:
+    kernel = source.kernel_named(module, name)
+    assert kernel is not None
+    if any(findall(kernel, m.Name(one)) for one in NAMES):
+        raise NotUnderstood("a name is taken")
+    if _adds_in_its_own_type(module, kernel):
+        raise NotUnderstood("a running sum is in the type of its rows")
+    changes: list[tuple[cst.CSTNode, Sequence[cst.BaseStatement]]] = []
+    counts = set[int]()
+    for block in (cst.ensure_type(one, cst.IndentedBlock) for one in findall(kernel, m.IndentedBlock())):
+        groups = list(_together(kernel, block.body))
+        counts |= {len(group) for group in groups}
+        changes += [(block.body[at], new) for group in groups for at, new in _changed(block.body, group).items()]
+    if not changes:
+        raise NotUnderstood("no two sums of a row can be taken together")
+    changed = source.spliced(module, changes)
+    after = source.kernel_named(changed, name)
+    assert after is not None
+    refuse_long_lines(kernel, after)
+    return _with_helpers(changed, name, counts)
+
+
+def rewrite(text: str, only: str = "") -> Rewrite | None:
+    """Every kernel of the file that takes several sums of a row, or one of them."""
+    if "tl.sum(" not in text:
+        return None
+    return each_kernel(
+        text,
+        _change,
+        title="Warps meet once for several sums",
+        why="All warps of a program meet for each sum over a row. Sums that do not need each other can be taken "
+        "at once.",
+        only=only,
+    )
+
+
+def applies(text: str) -> bool:
+    return rewrite(text) is not None
