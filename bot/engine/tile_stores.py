@@ -135,14 +135,14 @@ def sizes(site: LaunchSite, kernel: cst.FunctionDef, pointer: str, name: str) ->
             known[at] = _counted(tiled, index, masked)
         elif at not in known:
             axis = tiled.axis(source.expression(index))
-            known[at] = (axis, tiled.grid[axis])
+            known[at] = (axis, "".join(tiled.grid[axis : axis + 1]))
     _refuse_gaps(tiled, indices, masked, known)
     return tuple(known[at][1] for at in range(len(indices)))
 
 
 def _refuse_gaps(tiled: Tiled, indices: list[str], masked: dict[str, str], known: dict[int, tuple[int, str]]) -> None:
     """Rows and columns that are one are a diagonal; an axis of two sizes, or of none, is not counted for them."""
-    sides = [index[index.index("[") :] for index in indices if index in masked]
+    sides = [index[len(index.partition("[")[0]) :] for index in indices if index in masked]
     if sorted(sides) != sorted((DOWN, ACROSS)) or len(sides) != len(masked):
         raise NotUnderstood("a tile is not of rows and columns, or more than these is masked")
     axes = [axis for axis, _ in known.values()]

@@ -109,6 +109,8 @@ def test_a_kernel_that_goes_across_its_row_in_blocks_writes_it_whole() -> None:
         ("more rows than it writes", "zeros_like(x)", "zeros((n_rows + 1, n_cols))"),
         ("sizes without a name", "n_rows, n_cols = x.shape", "n_rows = len(x)"),
         ("a tensor that was changed since", "    y = torch", "    x = x[1:]\n    y = torch"),
+        ("a size that changes", "    _k[(n_", "    n_rows = n_rows - 1\n    _k[(n_"),
+        ("a size that changed before", "    y = torch", "    n_rows = n_rows - 1\n    y = torch"),
         ("another launch before it", "    _k[(n_", "    _k[(1,)](x, y, n_cols, n_cols, BLOCK_SIZE)\n    _k[(n_"),
     ],
 )  # fmt: skip
@@ -311,6 +313,9 @@ def test_nothing_is_left_unwritten_whatever_the_shape(tmp_path: Path) -> None:
         ("another block at the launch", "H, R, C, M, N", "H, R, C, N, N"),
         ("another size at the launch", "H, R, C, M, N", "H, R - 1, C, M, N"),
         ("an axis that counts nothing", "triton.cdiv(C, N))", "triton.cdiv(C, N), 1)"),
+        ("an axis that is not there", "triton.cdiv(C, N))", ")"),
+        ("another axis that is not there", "    batch = pair // heads", "    batch = tl.program_id(3)"),
+        ("a mask of the pairs", "(c[None, :] < width)", "(c[None, :] < width) & (pair < heads)"),
         ("a size that is made anew", "    pair = ", "    rows = rows - 1\n    pair = "),
         ("a stride of another", "y.stride(2), y.stride(3)", "y.stride(2), x.stride(3)"),
         ("a stride twice", "y.stride(2), y.stride(3)", "y.stride(2), y.stride(2)"),

@@ -174,6 +174,8 @@ def test_it_is_done_once() -> None:
 @pytest.mark.parametrize(
     ("why", "before", "after"),
     [
+        ("a count", "tl.sum(squared, axis=0)", "tl.sum(mask, axis=0)"),
+        ("a count of both", "tl.sum(squared, axis=0)", "tl.sum(mask & (x > 0), axis=0)"),
         ("another axis", "mean = tl.sum(squared, axis=0)", "mean = tl.sum(squared, axis=1)"),
         ("a type of its own", "mean = tl.sum(squared, axis=0)", "mean = tl.sum(squared, axis=0, dtype=tl.float32)"),
         ("a sum that keeps its axis", "tl.sum(squared, axis=0)", "tl.sum(squared, keep_dims=True)"),
@@ -199,6 +201,7 @@ def test_a_sum_is_taken_by_itself_where(why: str, before: str, after: str) -> No
     [
         ("a name is taken", "    total = 0.0", "    third_sum = 0.0\n    total = 0.0"),
         ("what adds up is another's name", "def run", "def _add_each_of_3(a):\n    return a\n\n\ndef run"),
+        ("integers may be short", "squared = x * x", "squared = (x * x).to(tl.int8)"),
         ("half precision runs", ").to(tl.float32)", ")"),
     ],
 )

@@ -12,13 +12,14 @@ refused. The judge hands out poisoned memory, so an element that was missed show
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import coverage, kernels, runs, source, tile_stores
-from bot.engine.bindings import times_bound
+from bot.engine.bindings import bound_in, times_bound
 from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite
@@ -60,16 +61,26 @@ def _fill(statement: cst.BaseStatement) -> Filled | None:
 
 
 def _dims(site: LaunchSite, filled: Filled) -> tuple[str, ...]:
-    """The tensor's sizes, in the host's words."""
+    """The tensor's sizes, in the host's words, which mean the same at the launch."""
     call = filled.call
     if kernels.called_name(call) == "zeros_like":
         return _shape_of(site, source.code(call.args[0].value))
+    since = itertools.dropwhile(lambda line: line is not filled.statement, source.statements(site.function))
+    _refuse_changes(list(since)[1:], call, site)
     sizes = [arg.value for arg in call.args if arg.keyword is None]
     if len(sizes) == 1 and isinstance(sizes[0], cst.Tuple | cst.List):
         sizes = [element.value for element in sizes[0].elements]
     if not sizes:
         raise NotUnderstood("its sizes are not written out")
     return tuple(source.code(size) for size in sizes)
+
+
+def _refuse_changes(since: Sequence[cst.BaseStatement], sizes: cst.CSTNode, site: LaunchSite) -> None:
+    """Sizes that get other values on the way to the launch are those of another tensor there."""
+    launch = source.statements(site.function)[site.position]
+    on_the_way = itertools.takewhile(lambda line: line is not launch, since)
+    if any(findall(sizes, m.Name(name)) for line in on_the_way for name in bound_in(line)):
+        raise NotUnderstood("a size changes before the launch")
 
 
 def _shape_of(site: LaunchSite, tensor: str) -> tuple[str, ...]:
@@ -79,6 +90,7 @@ def _shape_of(site: LaunchSite, tensor: str) -> tuple[str, ...]:
     for at in range(site.position - 1, -1, -1):
         names = source.targets(body[at])
         if names and findall(body[at], shape) and not source.is_plain(body[at], names[0]):
+            _refuse_changes(body[at + 1 :], body[at], site)
             return names
         if tensor in names:
             break

@@ -11,8 +11,9 @@ sums wait together. All that the sums are of is held at the same time, which may
 Looked for among the lines of one block, of sums over the same axis in assignments. They are taken where the first of
 them stands, so whatever the others are made of has to be there by then. What is loaded only for a sum stays behind the
 stores before it: such sums are left alone, and so are sums that are asked for another type, those in a condition, and
-running sums in the type of their rows, which the next idea may have to take in float32 (`sum_in_float32`).
-That they are over blocks of the same size the compiler says, which refuses others.
+running sums in the type of their rows, which the next idea may have to take in float32 (`sum_in_float32`). `tl.sum`
+counts what is true in int32, and `tl.reduce` does not: truths and short integers stay with it as well. That all are
+over blocks of the same size the compiler says, which refuses others.
 """
 
 from __future__ import annotations
@@ -35,6 +36,12 @@ AXIS = m.Arg(keyword=None, star="") | m.Arg(keyword=m.Name("axis"))
 DEEPEST = 8
 """How far a loop's body is indented, or a little more."""
 TWO_AXES = m.SubscriptElement(slice=m.Index(value=m.Name("None")))
+TRUTH = (
+    m.Comparison()
+    | m.BinaryOperation(operator=m.BitAnd() | m.BitOr() | m.BitXor())
+    | m.UnaryOperation(operator=m.BitInvert() | m.Not())
+)
+SHORT = m.Attribute(attr=m.OneOf(*(m.Name(one) for one in ("int1", "int8", "int16", "uint8", "uint16"))))
 CONDITION = m.IfExp() | m.BooleanOperation() | m.Lambda() | m.NamedExpr()
 
 
@@ -59,6 +66,11 @@ def _axis(kernel: cst.FunctionDef, call: cst.Call) -> str:
     return source.code(call.args[1].value) if len(call.args) == 2 and m.matches(call.args[1], AXIS) else ""
 
 
+def _is_true(value: cst.BaseExpression, known: set[str]) -> bool:
+    """Whether it is true or false of each element, for all that is known."""
+    return m.matches(value, TRUTH) or (isinstance(value, cst.Name) and value.value in known)
+
+
 def _sum_of(kernel: cst.FunctionDef, rows: set[str], at: int, line: cst.BaseStatement) -> Sum | None:
     """The one sum of a row that a line takes."""
     assigns = m.Assign(targets=[m.AssignTarget(m.Name())]) | m.AugAssign(target=m.Name())
@@ -67,7 +79,9 @@ def _sum_of(kernel: cst.FunctionDef, rows: set[str], at: int, line: cst.BaseStat
     found = [call for call in kernels.calls(line, "sum") if source.code(call.func) == "tl.sum"]
     if len(found) != 1 or kernels.calls(found[0], "load") or not (axis := _axis(kernel, found[0])):
         return None
-    return Sum(at, found[0], axis) if columns.holds(found[0].args[0], columns.is_arange, rows) else None
+    one = Sum(at, found[0], axis)
+    counts = _is_true(one.of, columns.spread(kernel, _is_true))
+    return one if not counts and columns.holds(one.of, columns.is_arange, rows) else None
 
 
 def _is_there(lines: Sequence[cst.BaseStatement], first: Sum, one: Sum) -> bool:
@@ -147,6 +161,8 @@ def _change(module: cst.Module, name: str) -> cst.Module:
     assert kernel is not None
     if any(findall(kernel, m.Name(one)) for one in NAMES):
         raise NotUnderstood("a name is taken")
+    if findall(kernel, SHORT):
+        raise NotUnderstood("a sum may be of short integers")
     if _adds_in_its_own_type(module, kernel):
         raise NotUnderstood("a running sum is in the type of its rows")
     changes: list[tuple[cst.CSTNode, Sequence[cst.BaseStatement]]] = []
