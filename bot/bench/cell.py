@@ -225,7 +225,21 @@ def run_cell(
     if isinstance(request, GpuRequest):  # the first is the untouched kernel's
         for standby in cells.standby.values():
             standby.learn(where.answer.host)
-    return answered(where, ended, kind, limits)
+    answer = answered(where, ended, kind, limits)
+    if isinstance(answer, Fault) and answer.kind == "run_timeout" and isinstance(request, GpuRequest):
+        return _with_what_was_left(answer, request, where.answer.host)
+    return answer
+
+
+def _with_what_was_left(fault: Fault, request: GpuRequest, answer: Path) -> Fault:
+    """Who is late says with what. By their names, which say nothing of how large they are: who could tell that would
+    only have to be late to be told."""
+    checks = request.checks
+    left = [call.case for call in checks if not (answer / f"{call.id}-{call.turns - 1}.bin").exists()]
+    if not checks:
+        return fault
+    said = f"{len(left)} of {len(checks)} checks were not done, {left[0]} first" if left else "all checks were done"
+    return fault.model_copy(update={"detail": clip(f"{fault.detail}: {said}")})
 
 
 def answered(where: Places, ended: Ended, kind: type[A], limits: Limits) -> A | Fault:
