@@ -9,9 +9,14 @@ import libcst.matchers as m
 
 from bot.engine import addresses, kernels, runs, source
 from bot.engine.addresses import Names, Product
+from bot.engine.bindings import bound_in, times_bound
 from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
 
+UNEQUAL = m.Comparison(comparisons=[m.ComparisonTarget(operator=m.NotEqual())])
+PERHAPS = m.IfExp() | m.BooleanOperation() | m.Lambda() | m.GeneratorExp() | m.ListComp()
+LESS = m.BinaryOperation(operator=m.FloorDivide() | m.Divide() | m.Subtract() | m.RightShift() | m.Modulo()) | m.IfExp()
+"""What makes a block that may be smaller than the width it is made of."""
 PROGRAMS = ("tl.program_id(0)", "tl.program_id(1)", "tl.program_id(2)")
 
 
@@ -68,8 +73,13 @@ def only_stored(kernel: cst.FunctionDef, pointers: frozenset[str]) -> list[Store
     everything = _stores(kernel.body, (), ())
     mine = [s for s in everything if s.call.args and any(source.loads(s.call.args[0], p) for p in pointers)]
     addressed = sum(source.loads(stored.call.args[0], p) for stored in mine for p in pointers)
+    if any(findall(part, m.Call(func=m.Attribute(attr=m.Name("store")))) for part in findall(kernel, PERHAPS)):
+        raise NotUnderstood("a store may be left out")
     making = 0
     for found in findall(kernel, m.Assign() | m.AugAssign()):
+        targets = bound_in(found)
+        if sum(source.loads(found.value, p) for p in pointers) and set(targets) - pointers:
+            raise NotUnderstood("a name may stand for the pointer, or for something else")
         making += sum(source.loads(found.value, p) for p in pointers)
         if isinstance(found, cst.AugAssign) and m.matches(found.target, m.OneOf(*(m.Name(p) for p in pointers))):
             making += 1
@@ -88,6 +98,8 @@ class _Proof:
         self.constants = kernels.constants(output.kernel)
 
     def host(self, parameter: str) -> str:
+        if times_bound(self.kernel, parameter):
+            raise NotUnderstood(f"{parameter} is not what the launch hands over")
         return source.code(runs.given(self.site, self.kernel, parameter))
 
     def check(self) -> None:
@@ -110,7 +122,7 @@ class _Proof:
             if any(source.loads(test, n) for n in self.names.made) or not self._constant(test):
                 raise NotUnderstood("a store depends on what was loaded")
             text = source.code(test)
-            if " != " in text:
+            if m.matches(test, UNEQUAL):
                 text, side = text.replace(" != ", " == "), not side
             found.append((text, side))
         return tuple(found)
@@ -220,7 +232,8 @@ class _Proof:
         if at is None:
             return False
         made = source.statements(self.site.function)[at]
-        return bool(source.loads(made, self.output.dims[1])) and not kernels.calls(made, "min")
+        is_less = kernels.calls(made, "min") or findall(made, LESS)
+        return bool(source.loads(made, self.output.dims[1])) and not is_less
 
 
 def check(output: Output) -> None:

@@ -14,6 +14,7 @@ import libcst.matchers as m
 
 from bot.engine import addresses, kernels, source
 from bot.engine.addresses import Names
+from bot.engine.bindings import bound_in
 from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
 
@@ -124,7 +125,7 @@ def strides_of(kernel: cst.FunctionDef) -> Run:
 
 def given(site: LaunchSite, kernel: cst.FunctionDef, parameter: str) -> cst.BaseExpression:
     """What a launch hands over for a parameter."""
-    value = kernels.told(site.call, kernel, parameter)
+    value = kernels.told(site.call, kernel, parameter) if parameter in source.parameters(kernel) else None
     if value is None:
         raise NotUnderstood(f"the launch says nothing of {parameter}")
     return value
@@ -137,8 +138,10 @@ def value_of(site: LaunchSite, node: cst.BaseExpression) -> cst.BaseExpression:
     at = source.last_binding(site, node.value)
     if at is None or not source.is_plain(source.statements(site.function)[at], node.value):
         return node
-    line = cst.ensure_type(source.statements(site.function)[at], cst.SimpleStatementLine)
-    return source.value(line)
+    value = source.value(cst.ensure_type(source.statements(site.function)[at], cst.SimpleStatementLine))
+    since = source.statements(site.function)[at + 1 : site.position]
+    stale = any(findall(value, m.Name(name)) for later in since for name in bound_in(later))
+    return node if stale else value
 
 
 def grid_of(site: LaunchSite) -> tuple[str, ...]:

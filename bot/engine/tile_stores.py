@@ -78,6 +78,13 @@ def _indices(tiled: Tiled, found: list[Product], name: str) -> list[str]:
     return [known[axis] for axis in range(len(found))]
 
 
+def _cdiv(count: str) -> list[str]:
+    """What is divided by what, where that is all."""
+    node = source.expression(count)
+    is_one = isinstance(node, cst.Call) and kernels.called_name(node) == "cdiv"
+    return [source.code(arg.value) for arg in cst.ensure_type(node, cst.Call).args] if is_one else []
+
+
 def _counted(tiled: Tiled, index: str, masked: dict[str, str]) -> tuple[int, str]:
     """Rows or columns of a tile: by which axis of the grid, and of which size."""
     size = tiled.host(masked[index])
@@ -85,9 +92,8 @@ def _counted(tiled: Tiled, index: str, masked: dict[str, str]) -> tuple[int, str
     for program, axis in PROGRAMS.items():
         for block in kernels.constants(tiled.kernel):
             if sorted(made) == sorted([tuple(sorted((block, program))), (f"tl.arange(0, {block})",)]):
-                count = source.expression(tiled.grid[axis]) if axis < len(tiled.grid) else cst.Ellipsis()
-                args = [source.code(arg.value) for call in kernels.calls(count, "cdiv") for arg in call.args]
-                if isinstance(count, cst.Call) and args == [size, tiled.host(block)]:
+                said = tiled.grid[axis] if axis < len(tiled.grid) else "None"
+                if _cdiv(said) == [size, tiled.host(block)]:
                     return axis, size
     raise NotUnderstood("tiles are not counted by their size")
 

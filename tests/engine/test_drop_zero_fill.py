@@ -27,6 +27,13 @@ STRIDED = HOST.replace("_k(x, y, n_cols,", "_k(x, y, y_stride, n_cols,").replace
 GOOD = STRIDED.replace("(x, y, n_cols, B", "(x, y, y.stride(0), n_cols, B")
 
 
+OTHER = "@triton.jit\ndef _k(x, y, y_stride, n_cols, BLOCK_SIZE: tl.constexpr):\n    pass\n\n\n"
+CHOICE = GOOD.replace("n_cols, BLOCK_SIZE: tl.c", "n_cols, whole: tl.constexpr, BLOCK_SIZE: tl.c").replace(
+    "n_cols, BLOCK_SIZE=", "n_cols, whole=True, BLOCK_SIZE="
+)
+STORE = "    tl.store(y + row * y_stride + cols, v * 2, mask=mask)\n"
+
+
 def dropped(text: str) -> str | None:
     found = drop_zero_fill.rewrite(text)
     return found.text if found is not None else None
@@ -111,6 +118,24 @@ def test_a_kernel_that_goes_across_its_row_in_blocks_writes_it_whole() -> None:
         ("a tensor that was changed since", "    y = torch", "    x = x[1:]\n    y = torch"),
         ("a size that changes", "    _k[(n_", "    n_rows = n_rows - 1\n    _k[(n_"),
         ("a size that changed before", "    y = torch", "    n_rows = n_rows - 1\n    y = torch"),
+        ("a width that the kernel changes", "    mask = cols", "    n_cols = n_cols // 2\n    mask = cols"),
+        ("a width that grows less", "    mask = cols", "    n_cols -= 1\n    mask = cols"),
+        ("a stride that the kernel changes", "    mask = cols", "    y_stride = y_stride * 2\n    mask = cols"),
+        ("a width of its own", "    mask = cols < n_cols", "    n = n_cols\n    mask = cols < n"),
+        ("a width of nobody's", "    mask = cols < n_cols", "    mask = cols < WIDTH"),
+        ("another name for it", "    v = tl.load(x", "    s = x\n    if row > 3:\n        s = y\n    v = tl.load(s"),
+        ("a place that moves", "    v = tl", "    p = y + cols\n    p += 0\n    w = tl.load(p)\n    v = tl"),
+        ("half a block", "next_power_of_2(n_cols)", "next_power_of_2(n_cols) // 2"),
+        ("a block now and then", "triton.next_power_of_2(n_cols)", "8 if n_cols > 8 else n_cols"),
+        ("a launch now and then", "    _k[", "    None if n_cols > 3 else _k["),
+        ("a launch later", "    _k[", "    go = lambda: _k["),
+        ("a launch perhaps", "    _k[", "    n_cols > 3 and _k["),
+        ("something else in its line", "    _k[", "    y.add_(1); _k["),
+        ("two launches in its line", "    _k[", "    _k[(1,)](x, y, y.stride(0), n_cols, BLOCK_SIZE=8); _k["),
+        ("zeros of somebody's", "torch.zeros_like(x)", "pool.zeros((n_rows, n_cols))"),
+        ("zeros of nothing", "torch.zeros_like(x)", "torch.zeros_like()"),
+        ("a store now and then", "    tl.store(", "    None if row > 3 else tl.store("),
+        ("two kernels of that name", "def run", f"{OTHER}def run"),
         ("another launch before it", "    _k[(n_", "    _k[(1,)](x, y, n_cols, n_cols, BLOCK_SIZE)\n    _k[(n_"),
     ],
 )  # fmt: skip
@@ -118,12 +143,6 @@ def test_zeros_stay_when_it_is_not_sure(why: str, before: str, after: str) -> No
     assert before in GOOD
     text = GOOD.replace(before, after)
     assert dropped(text) is None, why
-
-
-CHOICE = GOOD.replace("n_cols, BLOCK_SIZE: tl.c", "n_cols, whole: tl.constexpr, BLOCK_SIZE: tl.c").replace(
-    "n_cols, BLOCK_SIZE=", "n_cols, whole=True, BLOCK_SIZE="
-)
-STORE = "    tl.store(y + row * y_stride + cols, v * 2, mask=mask)\n"
 
 
 def test_a_constant_may_choose_between_two_stores_but_not_leave_both_out() -> None:
@@ -173,6 +192,41 @@ def test_the_rows_of_what_is_made_of_its_sizes_lie_one_behind_the_other() -> Non
     assert dropped(made) is not None and dropped(HOST) is None, "a tensor like another may have other strides"
     assert dropped(made.replace("y + row * n_cols", "y + row * 2 * n_cols")) is None
     assert dropped(made.replace("zeros((n_rows, n_cols))", "zeros((n_rows, n_rows))")) is None
+
+
+def test_sizes_are_those_of_the_tensor_that_is_like_it() -> None:
+    cut = GOOD.replace("    n_rows, n_cols = x.shape\n", "").replace("    BLOCK_SIZE = triton", "    SIZE = triton", 1)
+    cut = cut.replace(
+        "    SIZE =", "    y = torch.zeros_like(x)\n    x = x[:-1]\n    n_rows, n_cols = x.shape\n    BLOCK_SIZE ="
+    )
+    cut = cut.replace("    y = torch.zeros_like(x)  # the result\n", "")
+    assert cut.count("zeros_like") == 1 and dropped(cut) is None
+    assert dropped(cut.replace("    x = x[:-1]\n", "")) is not None
+
+
+def test_a_grid_is_that_of_the_launch() -> None:
+    padded = GOOD.replace(
+        "    y = torch.zeros_like(x)", "    n_rows = n_rows + 8\n    y = torch.zeros((n_rows, n_cols))"
+    )
+    assert dropped(padded) is not None
+    early = padded.replace("    n_rows = n", "    grid = (n_rows,)\n    n_rows = n").replace(
+        "_k[(n_rows,)]", "_k[grid]"
+    )
+    assert dropped(early) is None
+
+
+def test_a_condition_is_the_one_at_the_launch() -> None:
+    text = CHOICE.replace(STORE, f"    if whole:\n    {STORE}").replace("whole=True", "whole=w is not None")
+    only = text.replace("torch.zeros_like(x)", "torch.zeros((n_rows, n_cols)) if w is not None else None")
+    assert dropped(only) is not None and dropped(only.replace("    _k[", "    w = None\n    _k[")) is None
+
+
+def test_two_conditions_are_no_negation_of_one_another() -> None:
+    either = f"    if whole != 0 and both != 0:\n    {STORE}    if whole == 0 and both == 0:\n    {STORE}"
+    both = CHOICE.replace("whole: tl.constexpr,", "whole: tl.constexpr, both: tl.constexpr,").replace(
+        "whole=True", "whole=True, both=False"
+    )
+    assert dropped(both.replace(STORE, either)) is None
 
 
 def test_what_is_written_whole_at_first_may_be_written_again() -> None:
@@ -299,6 +353,10 @@ def test_nothing_is_left_unwritten_whatever_the_shape(tmp_path: Path) -> None:
         ("less than a size", "(c[None, :] < width)", "(c[None, :] < width - 1)"),
         ("no mask of columns", " & (c[None, :] < width)", ""),
         ("another range", "tl.arange(0, N)", "tl.arange(1, N)"),
+        ("a grid that is less", "triton.cdiv(R, M)", "min(triton.cdiv(R, M), 4)"),
+        ("half a grid", "triton.cdiv(R, M)", "max(1, triton.cdiv(R, M) // 2)"),
+        ("rows that change behind the grid", "    s = x", "    R = R + 8\n    s = x"),
+        ("a size of the kernel's own", "    start = ", "    rows = rows + 0\n    start = "),
         ("a diagonal", "r[:, None] * yr + c[None, :]", "r[:, None] * yr + c[:, None]"),
         ("a place beyond", "c[None, :] * yc", "c[None, :] * yc + 1"),
         ("two tiles in one place", "tile_n = tl.program_id(2)", "tile_n = tl.program_id(1)"),

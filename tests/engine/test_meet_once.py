@@ -108,7 +108,7 @@ def test_of_more_than_four_the_rest_are_taken_by_themselves() -> None:
     lines = "".join(f"        s{n} = tl.sum(x + {n}, axis=0)\n        y_{n} = s{n}\n" for n in range(6))
     after = met(NORM.replace("        squared = x * x\n", lines + "        squared = x * x\n"))
     assert after is not None and "first_sum, second_sum, third_sum, fourth_sum = tl.reduce(" in after
-    assert "third_sum, fourth_sum = tl.reduce((x + 4, x + 5, g, x * g), 0, _add_each_of_4)" in after
+    assert "third_sum_2, fourth_sum_2 = tl.reduce(" in after and "(x + 4, x + 5, g, x * g), 0, _add_each_of_4" in after
     assert max(map(len, after.splitlines())) <= 120
 
 
@@ -123,6 +123,16 @@ def test_names_are_read_before_others_have_them() -> None:
     late = met(crossed.replace("tl.sum(x, axis=0)", "tl.sum(g * total, axis=0)"))
     assert late is not None and late.count("tl.reduce(") == 1, "the fourth might be taken where the second stands"
     assert "dot = tl.sum(x * total, axis=0)" in late and "mean = second_sum / n_cols" in late
+
+
+def test_a_loop_within_has_names_of_its_own() -> None:
+    inner = (
+        "        for k in range(2):\n            p = tl.sum(x * k, axis=0)\n            q = tl.sum(g * k, axis=0)\n"
+        "            total += p * q\n"
+    )
+    after = met(NORM.replace("        y = g * dot", inner + "        y = g * dot"))
+    assert after is not None and "first_sum_2, second_sum_2 = tl.reduce((x * k, g * k), 0, _add_each_of_2)" in after
+    assert "mean = third_sum / n_cols" in after
 
 
 def test_what_does_not_fit_into_a_line_is_written_in_three() -> None:
@@ -182,6 +192,9 @@ def test_it_is_done_once() -> None:
         ("a number and no row", "tl.sum(squared, axis=0)", "tl.sum(n_cols, axis=0)"),
         ("loaded for the sum alone", "tl.sum(squared, axis=0)", "tl.sum(tl.load(g_ptr + cols), axis=0)"),
         ("a condition", "mean = tl.sum(squared, axis=0)", "mean = 0 if n_cols > 3 else tl.sum(squared, axis=0)"),
+        ("what reads memory", "tl.sum(squared, axis=0)", "tl.sum(fetched(g_ptr + cols), axis=0)"),
+        ("what writes memory", "tl.sum(squared, axis=0)", "tl.sum(tl.atomic_add(y_ptr + cols, 1.0), axis=0)"),
+        ("a comment", "tl.sum(squared, axis=0) / n_cols", "tl.sum(\n            squared,  # mine\n            axis=0)"),
         ("two in a line", "mean = tl.sum(squared, axis=0)", "mean = tl.sum(squared, axis=0) + tl.sum(y, axis=0)"),
         ("somebody else's sum", "mean = tl.sum(squared, axis=0)", "mean = my.sum(squared, axis=0)"),
         ("a row that another sum makes", "tl.sum(squared, axis=0)", "tl.sum(y, axis=0)"),
@@ -201,6 +214,8 @@ def test_a_sum_is_taken_by_itself_where(why: str, before: str, after: str) -> No
     [
         ("a name is taken", "    total = 0.0", "    third_sum = 0.0\n    total = 0.0"),
         ("what adds up is another's name", "def run", "def _add_each_of_3(a):\n    return a\n\n\ndef run"),
+        ("nothing to write it with", "import triton\n", "from triton import jit, next_power_of_2\n"),
+        ("a name of the second's", "    total = 0.0", "    first_sum_2 = 0.0\n    total = 0.0"),
         ("integers may be short", "squared = x * x", "squared = (x * x).to(tl.int8)"),
         ("half precision runs", ").to(tl.float32)", ")"),
     ],

@@ -234,6 +234,7 @@ ROWS, COLS = "rows = row_block * BLOCK", "cols = col_block * BLOCK"
         ("rows that are not counted", ROWS, "rows = 0 * BLOCK"),
         ("columns that are not counted", COLS, "cols = 0 * BLOCK"),
         ("a size that is asked for elsewhere", "return y", "return y, BLOCK"),
+        ("a sum of a row", "    x = tl.load", "    at += tl.sum(rows, axis=0)\n    x = tl.load"),
     ],
 )
 def test_squares_stay_as_they_are_when_it_is_not_sure(why: str, before: str, after: str) -> None:

@@ -29,7 +29,10 @@ WHY = "The kernel writes every element: nothing has to be zero before."
 OF_SUCH = "The kernel writes every element of such a shape: nothing has to be zero before."
 WIDEST = 112
 """Characters of a line in the body of a method."""
-FILL = m.Call(func=m.Attribute(attr=m.OneOf(*(m.Name(name) for name in UNFILLED))))
+FILL = m.Call(
+    func=m.Attribute(m.Name("torch"), m.Name("zeros") | m.Name("zeros_like")) | m.Attribute(attr=m.Name("new_zeros")),
+    args=[m.AtLeastN(m.Arg(), n=1)],
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +67,9 @@ def _dims(site: LaunchSite, filled: Filled) -> tuple[str, ...]:
     """The tensor's sizes, in the host's words, which mean the same at the launch."""
     call = filled.call
     if kernels.called_name(call) == "zeros_like":
-        return _shape_of(site, source.code(call.args[0].value))
+        return _shape_of(site, filled)
     since = itertools.dropwhile(lambda line: line is not filled.statement, source.statements(site.function))
-    _refuse_changes(list(since)[1:], call, site)
+    _refuse_changes(list(since)[1:], source.value(filled.statement), site)
     sizes = [arg.value for arg in call.args if arg.keyword is None]
     if len(sizes) == 1 and isinstance(sizes[0], cst.Tuple | cst.List):
         sizes = [element.value for element in sizes[0].elements]
@@ -83,9 +86,12 @@ def _refuse_changes(since: Sequence[cst.BaseStatement], sizes: cst.CSTNode, site
         raise NotUnderstood("a size changes before the launch")
 
 
-def _shape_of(site: LaunchSite, tensor: str) -> tuple[str, ...]:
+def _shape_of(site: LaunchSite, filled: Filled) -> tuple[str, ...]:
     """The names that `rows, cols = tensor.shape` gave to its sizes, if nothing changed hands since."""
-    body = source.statements(site.function)
+    body, tensor = source.statements(site.function), source.code(filled.call.args[0].value)
+    since = itertools.dropwhile(lambda line: line is not filled.statement, body[: site.position])
+    if any(bound_in(line)[tensor] for line in since):
+        raise NotUnderstood(f"{tensor} is another tensor at the launch")
     shape = m.Assign(value=m.Attribute(value=m.Name(tensor), attr=m.Name("shape")))
     for at in range(site.position - 1, -1, -1):
         names = source.targets(body[at])
@@ -97,16 +103,19 @@ def _shape_of(site: LaunchSite, tensor: str) -> tuple[str, ...]:
     raise NotUnderstood(f"the sizes of {tensor} have no names")
 
 
+def _is_alone(statement: cst.BaseStatement, call: cst.Call) -> bool:
+    """Whether a call is made whenever its line is come to, and nothing else in it."""
+    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+        return False
+    (line,) = statement.body
+    return isinstance(line, cst.Expr | cst.Assign) and line.value is call
+
+
 def _untouched_before(site: LaunchSite, filled: Filled) -> None:
     body = source.statements(site.function)
     made = [at for at, statement in enumerate(body) if statement is filled.statement]
     bound = [at for at, statement in enumerate(body) if filled.name in source.targets(statement)]
-    if (
-        not made
-        or made[0] > site.position
-        or bound != made
-        or not isinstance(body[site.position], cst.SimpleStatementLine)
-    ):
+    if not made or made[0] > site.position or bound != made or not _is_alone(body[site.position], site.call):
         raise NotUnderstood(f"{filled.name} is not made once, for a launch that always happens")
     for statement in body[: site.position]:
         if statement is not filled.statement and findall(statement, m.Name(filled.name)):
@@ -217,7 +226,10 @@ def _line(filled: Filled) -> cst.SimpleStatementLine:
 
 def _sites(module: cst.Module) -> list[LaunchSite]:
     found: list[LaunchSite] = []
+    names = [str(kernel.name.value) for kernel in kernels.kernels(module)]
     for kernel in kernels.kernels(module):
+        if names.count(str(kernel.name.value)) > 1:
+            continue
         try:
             launches = source.sites(module, str(kernel.name.value))
         except NotUnderstood:
@@ -238,6 +250,8 @@ def rewrite(text: str) -> Rewrite | None:
         for statement in source.statements(site.function)[: site.position]:
             filled = _fill(statement)
             if filled is None:
+                continue
+            if any(other.statement is statement for _, other in done):
                 continue
             try:
                 done.append((site, _checked(module, site, filled)))

@@ -28,13 +28,17 @@ from bot.engine import columns, kernels, own_types, source
 from bot.engine.bindings import bound_in
 from bot.engine.finding import findall
 from bot.engine.source import LONGEST, NotUnderstood
+from bot.engine.transforms import own_kernel
 from bot.engine.transforms.rewrite import Rewrite, each_kernel, refuse_long_lines
 
 WHY = "Warps meet once for all of these sums."
+RESHAPES = {"expand_dims", "reshape", "view", "broadcast_to", "join", "trans", "permute", "dot"}
 NAMES = ("first_sum", "second_sum", "third_sum", "fourth_sum")
 AXIS = m.Arg(keyword=None, star="") | m.Arg(keyword=m.Name("axis"))
 DEEPEST = 8
 """How far a loop's body is indented, or a little more."""
+PLAIN = kernels.ELEMENTWISE - {"load", "store"}
+"""What a sum may be of, wherever it is taken: it neither reads memory nor writes there."""
 TWO_AXES = m.SubscriptElement(slice=m.Index(value=m.Name("None")))
 TRUTH = (
     m.Comparison()
@@ -62,7 +66,8 @@ def _axis(kernel: cst.FunctionDef, call: cst.Call) -> str:
     if not call.args or call.args[0].star or call.args[0].keyword is not None:
         return ""
     if len(call.args) == 1:
-        return "" if findall(kernel, TWO_AXES) else "0"
+        several = findall(kernel, TWO_AXES) or any(kernels.calls(kernel, one) for one in RESHAPES)
+        return "" if several else "0"
     return source.code(call.args[1].value) if len(call.args) == 2 and m.matches(call.args[1], AXIS) else ""
 
 
@@ -77,9 +82,11 @@ def _sum_of(kernel: cst.FunctionDef, rows: set[str], at: int, line: cst.BaseStat
     if not m.matches(line, m.SimpleStatementLine(body=[assigns])) or findall(line, CONDITION):
         return None
     found = [call for call in kernels.calls(line, "sum") if source.code(call.func) == "tl.sum"]
-    if len(found) != 1 or kernels.calls(found[0], "load") or not (axis := _axis(kernel, found[0])):
+    if len(found) != 1 or findall(found[0], m.Comment()) or not (axis := _axis(kernel, found[0])):
         return None
     one = Sum(at, found[0], axis)
+    if any(kernels.called_name(call) not in PLAIN for call in kernels.calls(one.of)):
+        return None
     counts = _is_true(one.of, columns.spread(kernel, _is_true))
     return one if not counts and columns.holds(one.of, columns.is_arange, rows) else None
 
@@ -91,8 +98,7 @@ def _is_there(lines: Sequence[cst.BaseStatement], first: Sum, one: Sum) -> bool:
 
 
 def _together(kernel: cst.FunctionDef, lines: Sequence[cst.BaseStatement]) -> Iterator[list[Sum]]:
-    """Sums of a block that can be taken where the first of them stands, as many as there are names, which have to be
-    read before they are given to others."""
+    """Sums of a block that can be taken where the first of them stands, as many as there are names."""
     rows = columns.of_rows(kernel)
     found = [one for at, line in enumerate(lines) if (one := _sum_of(kernel, rows, at, line)) is not None]
     while found:
@@ -111,8 +117,7 @@ def _helper(count: int) -> str:
     return f"@triton.jit\ndef _add_each_of_{count}({', '.join(ours + theirs)}):\n    return {added}\n"
 
 
-def _taken(group: Sequence[Sum]) -> cst.SimpleStatementLine:
-    names = ", ".join(NAMES[: len(group)])
+def _taken(group: Sequence[Sum], names: str) -> cst.SimpleStatementLine:
     blocks = ", ".join(source.code(one.of) for one in group)
     given = f"({blocks}), {group[0].axis}, _add_each_of_{len(group)}"
     line = f"{names} = tl.reduce({given})"
@@ -121,14 +126,18 @@ def _taken(group: Sequence[Sum]) -> cst.SimpleStatementLine:
     return source.assignment(line, WHY)
 
 
-def _changed(lines: Sequence[cst.BaseStatement], group: Sequence[Sum]) -> dict[int, list[cst.BaseStatement]]:
-    """Lines by their place: each reads its sum, and all of them are taken above the first."""
+def _changed(
+    lines: Sequence[cst.BaseStatement], group: Sequence[Sum], number: int
+) -> dict[int, list[cst.BaseStatement]]:
+    """Lines by their place: each reads its sum, and all of them are taken above the first. Every group of a kernel has
+    names of its own: one may stand between another and who reads that."""
     new: dict[int, list[cst.BaseStatement]] = {}
-    for name, one in zip(NAMES, group, strict=False):
+    names = [name if number == 1 else f"{name}_{number}" for name in NAMES[: len(group)]]
+    for name, one in zip(names, group, strict=True):
         line = cst.ensure_type(source.exchanged(lines[one.at], {one.call: cst.Name(name)}), cst.SimpleStatementLine)
         new[one.at] = [line]
     first = cst.ensure_type(new[group[0].at][0], cst.SimpleStatementLine)
-    taken = _taken(group)
+    taken = _taken(group, ", ".join(names))
     taken = taken.with_changes(leading_lines=(*first.leading_lines, *taken.leading_lines))
     new[group[0].at] = [taken, first.with_changes(leading_lines=())]
     return new
@@ -159,20 +168,20 @@ def _adds_in_its_own_type(module: cst.Module, kernel: cst.FunctionDef) -> bool:
 def _change(module: cst.Module, name: str) -> cst.Module:
     kernel = source.kernel_named(module, name)
     assert kernel is not None
-    if any(findall(kernel, m.Name(one)) for one in NAMES):
+    if any(name.value.startswith(NAMES) for name in findall(kernel, m.Name()) if isinstance(name, cst.Name)):
         raise NotUnderstood("a name is taken")
     if findall(kernel, SHORT):
         raise NotUnderstood("a sum may be of short integers")
     if _adds_in_its_own_type(module, kernel):
         raise NotUnderstood("a running sum is in the type of its rows")
-    changes: list[tuple[cst.CSTNode, Sequence[cst.BaseStatement]]] = []
-    counts = set[int]()
-    for block in (cst.ensure_type(one, cst.IndentedBlock) for one in findall(kernel, m.IndentedBlock())):
-        groups = list(_together(kernel, block.body))
-        counts |= {len(group) for group in groups}
-        changes += [(block.body[at], new) for group in groups for at, new in _changed(block.body, group).items()]
-    if not changes:
+    blocks = [cst.ensure_type(one, cst.IndentedBlock).body for one in findall(kernel, m.IndentedBlock())]
+    groups = [(lines, group) for lines in blocks for group in _together(kernel, lines)]
+    if not groups:
         raise NotUnderstood("no two sums of a row can be taken together")
+    changes: list[tuple[cst.CSTNode, Sequence[cst.BaseStatement]]] = []
+    for number, (lines, group) in enumerate(groups, start=1):
+        changes += [(lines[at], new) for at, new in _changed(lines, group, number).items()]
+    counts = {len(group) for _, group in groups}
     changed = source.spliced(module, changes)
     after = source.kernel_named(changed, name)
     assert after is not None
@@ -182,7 +191,7 @@ def _change(module: cst.Module, name: str) -> cst.Module:
 
 def rewrite(text: str, only: str = "") -> Rewrite | None:
     """Every kernel of the file that takes several sums of a row, or one of them."""
-    if "tl.sum(" not in text:
+    if "tl.sum(" not in text or not set(own_kernel.IMPORTS[1:]) <= set(text.splitlines()):
         return None
     return each_kernel(
         text,

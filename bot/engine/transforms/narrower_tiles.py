@@ -112,6 +112,8 @@ def _refuse_other_uses(kernel: cst.FunctionDef, tiles: Tiles) -> None:
     axes = [_axis_of(kernel, program, programs.count(program)) for program in sorted(set(programs))]
     if sorted(axes) != list(tiles.axes) or any(kernels.program_axes(kernel).count(axis) != 1 for axis in axes):
         raise NotUnderstood("a tile is not counted by its axis")
+    if len(tiles.axes) > 1 and {kernels.called_name(call) for call in kernels.calls(kernel)} - kernels.ELEMENTWISE:
+        raise NotUnderstood("a square may hold a whole row, of which it makes a sum")
     if kernels.calls(kernel, "num_programs"):
         raise NotUnderstood("it asks how many programs there are")
 
