@@ -119,7 +119,8 @@ class _Proof:
             if isinstance(outer, cst.For):
                 continue
             side, test = next(sides), outer.test
-            if any(source.loads(test, n) for n in self.names.made) or not self._constant(test):
+            changing = {*self.names.made, *self.names.unknown}
+            if any(source.loads(test, n) for n in changing) or not self._constant(test):
                 raise NotUnderstood("a store depends on what was loaded")
             text = source.code(test)
             if m.matches(test, UNEQUAL):
@@ -159,7 +160,9 @@ class _Proof:
         """Whether a parameter holds the stride of the tensor along an axis, perhaps 0 where there is no tensor."""
         if factor not in source.parameters(self.kernel):
             return False
-        said = self.host(factor).split(" if ")[0]
+        said, _, when = self.host(factor).partition(" if ")
+        if when and not when.endswith((" is not None else 0", f"{self.output.condition or None} else 0")):
+            return False
         back = axis - len(self.output.dims)
         if self.output.is_packed and back == -2 and said == self.output.dims[-1]:
             return True
@@ -192,6 +195,9 @@ class _Proof:
             return not loops and self.grid[0] == self.output.dims[0] and len(self.grid) == 1
         run = runs.run_of(self.kernel)
         inside = len(loops) == 1 and loops[0] is run.loop and index == run.row
+        handed = times_bound(self.kernel, run.rows) + times_bound(self.kernel, run.each) == 0
+        if times_bound(self.kernel, run.row) != 1 or not handed:
+            raise NotUnderstood("a run of rows is not the one that the launch hands over")
         return inside and runs.shares_all_rows(self.site, self.kernel, run) == self.output.dims[0]
 
     def _rows(self, found: list[Product], loops: list[cst.For], mask: cst.BaseExpression) -> bool:
@@ -221,6 +227,8 @@ class _Proof:
             return loops if self._holds_a_row(block) else None
         steps = [source.code(arg.value) for arg in cst.ensure_type(loops[-1].iter, cst.Call).args] if loops else []
         start = source.code(loops[-1].target) if loops else ""
+        if start and times_bound(self.kernel, start) != 1:
+            return None
         return loops[:-1] if steps == ["0", width, block] and (start,) in columns and len(columns) == 2 else None
 
     def _holds_a_row(self, block: str) -> bool:
@@ -232,8 +240,10 @@ class _Proof:
         if at is None:
             return False
         made = source.statements(self.site.function)[at]
-        is_less = kernels.calls(made, "min") or findall(made, LESS)
-        return bool(source.loads(made, self.output.dims[1])) and not is_less
+        width, since = self.output.dims[1], source.statements(self.site.function)[at + 1 : self.site.position]
+        if kernels.calls(made, "min") or findall(made, LESS) or any(bound_in(line)[width] for line in since):
+            return False
+        return bool(source.loads(made, width))
 
 
 def check(output: Output) -> None:

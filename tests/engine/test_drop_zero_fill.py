@@ -82,6 +82,7 @@ def test_a_kernel_that_goes_across_its_row_in_blocks_writes_it_whole() -> None:
     assert text != GOOD
     assert dropped(text) is not None
     assert dropped(text.replace("range(0, n_cols, B", "range(BLOCK_SIZE, n_cols, B")) is None
+    assert dropped(text.replace("        cols = start", "        start = start + 1\n        cols = start")) is None
     assert dropped(text.replace("range(0, n_cols, B", "range(0, n_cols - 1, B")) is None
     assert dropped(text.replace("range(0, n_cols, BLOCK_SIZE)", "range(0, n_cols, 2 * BLOCK_SIZE)")) is None
 
@@ -127,6 +128,8 @@ def test_a_kernel_that_goes_across_its_row_in_blocks_writes_it_whole() -> None:
         ("a place that moves", "    v = tl", "    p = y + cols\n    p += 0\n    w = tl.load(p)\n    v = tl"),
         ("half a block", "next_power_of_2(n_cols)", "next_power_of_2(n_cols) // 2"),
         ("a block now and then", "triton.next_power_of_2(n_cols)", "8 if n_cols > 8 else n_cols"),
+        ("an older width", "    y = torch.zeros_like(x)", "    n_cols += 4\n    y = x.new_zeros((n_rows, n_cols))"),
+        ("a stride now and then", "y.stride(0), n_cols, B", "y.stride(0) if wide else 0, n_cols, B"),
         ("a launch now and then", "    _k[", "    None if n_cols > 3 else _k["),
         ("a launch later", "    _k[", "    go = lambda: _k["),
         ("a launch perhaps", "    _k[", "    n_cols > 3 and _k["),
@@ -173,6 +176,12 @@ BACKWARD = (
         ("[(n_programs,)]", "[(n_programs - 1,)]"),
         ("first_row + rows_per_program, n_rows", "first_row + rows_per_program, n_rows - 1"),
         ("first_row = program * rows_per_program", "first_row = program * rows_per_program + 1"),
+        ("    first_row = program", "    n_rows = n_rows - 1\n    first_row = program"),
+        ("    first_row = program", "    rows_per_program = rows_per_program // 2\n    first_row = program"),
+        (
+            "        mean = tl.load(Mean_ptr + row)",
+            "        row = tl.load(Mean_ptr + row)\n        mean = tl.load(Mean_ptr + row)",
+        ),
     ],
 )
 def test_a_run_of_rows_that_leaves_one_out_keeps_the_zeros(before: str, after: str) -> None:

@@ -192,6 +192,10 @@ def test_it_is_done_once() -> None:
         ("a number and no row", "tl.sum(squared, axis=0)", "tl.sum(n_cols, axis=0)"),
         ("loaded for the sum alone", "tl.sum(squared, axis=0)", "tl.sum(tl.load(g_ptr + cols), axis=0)"),
         ("a condition", "mean = tl.sum(squared, axis=0)", "mean = 0 if n_cols > 3 else tl.sum(squared, axis=0)"),
+        ("numbers that may be short", "squared = x * x", "squared = tl.load(g_ptr + cols, mask=mask, other=0)"),
+        ("truths that are multiplied", "squared = x * x", "squared = mask * (x > 0)"),
+        ("truths that are chosen", "squared = x * x", "squared = tl.where(mask, x > 0, g > 0)"),
+        ("an early end", "        y = g * dot", "        if n_cols > 3:\n            return\n        y = g * dot"),
         ("what reads memory", "tl.sum(squared, axis=0)", "tl.sum(fetched(g_ptr + cols), axis=0)"),
         ("what writes memory", "tl.sum(squared, axis=0)", "tl.sum(tl.atomic_add(y_ptr + cols, 1.0), axis=0)"),
         ("a comment", "tl.sum(squared, axis=0) / n_cols", "tl.sum(\n            squared,  # mine\n            axis=0)"),
@@ -214,6 +218,7 @@ def test_a_sum_is_taken_by_itself_where(why: str, before: str, after: str) -> No
     [
         ("a name is taken", "    total = 0.0", "    third_sum = 0.0\n    total = 0.0"),
         ("what adds up is another's name", "def run", "def _add_each_of_3(a):\n    return a\n\n\ndef run"),
+        ("blocks of two sizes", "    total = 0.0", "    few = tl.arange(0, 16)\n    total = 0.0"),
         ("nothing to write it with", "import triton\n", "from triton import jit, next_power_of_2\n"),
         ("a name of the second's", "    total = 0.0", "    first_sum_2 = 0.0\n    total = 0.0"),
         ("integers may be short", "squared = x * x", "squared = (x * x).to(tl.int8)"),

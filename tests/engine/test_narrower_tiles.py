@@ -191,6 +191,12 @@ LINE = "    block_n, block_c = meta(C, block_n, block_c)\n"
 @pytest.mark.parametrize(
     ("why", "before", "after"),
     [
+        ("a share of a row", "x * w[None, :]", "x / tl.sum(x, axis=1)[:, None]"),
+        ("the most of a row", "x * w[None, :]", "x - tl.max(x, axis=1)[:, None]"),
+        ("sums along a row", "x * w[None, :]", "tl.cumsum(x, axis=1)"),
+        ("a sum that is stored", "tl.atomic_add(sum_ptr + rows", "tl.store(sum_ptr + rows"),
+        ("a sum over the first axis", "x * w[None, :]", "x + tl.sum(w, axis=0)"),
+        ("a number that is added once a tile", "tl.sum(x, axis=1), ", "1.0, "),
         ("a width of a kernel's own", "    mask = ", "    half = BLOCK_C // 2\n    mask = "),
         ("a range that begins elsewhere", "tl.arange(0, BLOCK_C)", "tl.arange(1, BLOCK_C)"),
         ("a tile that is asked for by its number", "sum_ptr + rows, ", "sum_ptr + rows + pid_c * N, "),
@@ -240,6 +246,38 @@ ROWS, COLS = "rows = row_block * BLOCK", "cols = col_block * BLOCK"
 def test_squares_stay_as_they_are_when_it_is_not_sure(why: str, before: str, after: str) -> None:
     assert before in SQUARES
     assert narrower(SQUARES.replace(before, after)) is None, why
+
+
+def test_a_sum_with_a_name_may_be_added_and_nothing_else() -> None:
+    named = TILES.replace("    tl.atomic_add(", "    part = tl.sum(x, axis=1)\n    tl.atomic_add(").replace(
+        "rows, tl.sum(x, axis=1),", "rows, part,"
+    )
+    assert narrower(named) is not None
+    assert narrower(named.replace("x * w[None, :]", "x * part[:, None]")) is None
+
+
+def test_a_tile_that_is_a_group_of_numbers_stays_as_wide_as_it_is() -> None:
+    groups = """import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _scaled(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    at = pid * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n, other=0.0)
+    tl.store(y_ptr + at, x / tl.sum(x, axis=0), mask=at < n)
+
+
+def run(x):
+    y = torch.empty_like(x)
+    group = 128
+    grid = (triton.cdiv(x.numel(), group),)
+    _scaled[grid](x, y, x.numel(), BLOCK=group)
+    return y
+"""
+    assert narrower(groups) is None and narrower(groups.replace("x / tl.sum(x, axis=0)", "2 * x")) is not None
 
 
 def test_launches_that_count_different_tiles_are_left_alone() -> None:

@@ -32,6 +32,8 @@ from bot.engine.transforms import own_kernel
 from bot.engine.transforms.rewrite import Rewrite, each_kernel, refuse_long_lines
 
 WHY = "Warps meet once for all of these sums."
+REAL = {"exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sigmoid", "sin", "cos", "tanh", "erf", "float"}
+QUOTIENT = m.BinaryOperation(operator=m.Divide())
 RESHAPES = {"expand_dims", "reshape", "view", "broadcast_to", "join", "trans", "permute", "dot"}
 NAMES = ("first_sum", "second_sum", "third_sum", "fourth_sum")
 AXIS = m.Arg(keyword=None, star="") | m.Arg(keyword=m.Name("axis"))
@@ -76,6 +78,33 @@ def _is_true(value: cst.BaseExpression, known: set[str]) -> bool:
     return m.matches(value, TRUTH) or (isinstance(value, cst.Name) and value.value in known)
 
 
+def _is_real(value: cst.CSTNode, known: set[str]) -> bool:
+    """Whether it is of floating-point numbers for certain: `tl.sum` counts what is short or true in int32."""
+    if isinstance(value, cst.Name):
+        return value.value in known
+    if isinstance(value, cst.BinaryOperation) and not m.matches(value, TRUTH):
+        return m.matches(value, QUOTIENT) or _is_real(value.left, known) or _is_real(value.right, known)
+    if isinstance(value, cst.UnaryOperation) and not m.matches(value, TRUTH):
+        return _is_real(value.expression, known)
+    if isinstance(value, cst.Subscript):
+        return _is_real(value.value, known)
+    return isinstance(value, cst.Float) or (isinstance(value, cst.Call) and _makes_real(value, known))
+
+
+def _makes_real(call: cst.Call, known: set[str]) -> bool:
+    name, args = kernels.called_name(call), [arg.value for arg in call.args]
+    if name in ("to", "cast"):
+        return bool(args) and source.code(args[-1]) in ("tl.float32", "tl.float16", "tl.bfloat16")
+    if name == "load":
+        other = kernels.argument(call, 2, "other")
+        return other is not None and _is_real(other, known)
+    if name == "where":
+        return len(args) == 3 and any(_is_real(one, known) for one in args[1:])
+    if name in ("abs", "maximum", "minimum"):
+        return any(_is_real(one, known) for one in args)
+    return name in REAL
+
+
 def _sum_of(kernel: cst.FunctionDef, rows: set[str], at: int, line: cst.BaseStatement) -> Sum | None:
     """The one sum of a row that a line takes."""
     assigns = m.Assign(targets=[m.AssignTarget(m.Name())]) | m.AugAssign(target=m.Name())
@@ -85,6 +114,8 @@ def _sum_of(kernel: cst.FunctionDef, rows: set[str], at: int, line: cst.BaseStat
     if len(found) != 1 or findall(found[0], m.Comment()) or not (axis := _axis(kernel, found[0])):
         return None
     one = Sum(at, found[0], axis)
+    if not _is_real(one.of, columns.spread(kernel, _is_real)):
+        return None
     if any(kernels.called_name(call) not in PLAIN for call in kernels.calls(one.of)):
         return None
     counts = _is_true(one.of, columns.spread(kernel, _is_true))
@@ -93,7 +124,10 @@ def _sum_of(kernel: cst.FunctionDef, rows: set[str], at: int, line: cst.BaseStat
 
 def _is_there(lines: Sequence[cst.BaseStatement], first: Sum, one: Sum) -> bool:
     """Whether what a sum is of is the same where the first stands."""
-    bound = {name for line in lines[first.at : one.at] for name in bound_in(line)}
+    between = lines[first.at : one.at]
+    bound = {name for line in between for name in bound_in(line)}
+    if any(findall(line, m.Return() | m.Break() | m.Continue()) for line in between):
+        return False
     return not any(source.loads(one.of, name) for name in bound)
 
 
@@ -172,6 +206,9 @@ def _change(module: cst.Module, name: str) -> cst.Module:
         raise NotUnderstood("a name is taken")
     if findall(kernel, SHORT):
         raise NotUnderstood("a sum may be of short integers")
+    ends = {source.code(call.args[-1].value) for call in kernels.calls(kernel, "arange") if call.args}
+    if len(ends) > 1 and not findall(kernel, TWO_AXES):
+        raise NotUnderstood("blocks may be of different sizes")
     if _adds_in_its_own_type(module, kernel):
         raise NotUnderstood("a running sum is in the type of its rows")
     blocks = [cst.ensure_type(one, cst.IndentedBlock).body for one in findall(kernel, m.IndentedBlock())]

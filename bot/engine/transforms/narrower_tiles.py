@@ -21,6 +21,7 @@ launch has to show, of which the source says nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -28,13 +29,14 @@ import libcst.matchers as m
 
 from bot.engine import addresses, kernels, runs, source
 from bot.engine.bindings import times_bound
-from bot.engine.finding import findall
+from bot.engine.finding import findall, nodes
 from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, each_kernel
 
 AT_MOST = 64
 WHY = "Wider tiles hold more than a thread has registers for."
 GIVEN = "given_"
+FIRST = m.SubscriptElement(slice=m.Index(value=m.Name("None")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,42 @@ def _axis_of(kernel: cst.FunctionDef, program: str, uses: int) -> int:
     return known[said[0]]
 
 
+def _columns_of(kernel: cst.FunctionDef, places: Sequence[cst.CSTNode]) -> set[str]:
+    """What the places of a tile's columns are called."""
+    found = set()
+    for line in source.statements(kernel):
+        if any(node is one for node in nodes(line) for one in places):
+            found |= set(source.targets(line))
+    return found
+
+
+def _refuse_whole_rows(kernel: cst.FunctionDef, columns: set[str], *, square: bool) -> None:
+    """A tile may hold a row whole. What is made of all its columns may go into an addition to memory, to which each
+    tile adds its own, and nowhere else; and what is not of its columns every tile would add."""
+    known = kernels.ELEMENTWISE if square else {*kernels.ELEMENTWISE, "static_range", "range", "sum", "atomic_add"}
+    if {kernels.called_name(call) for call in kernels.calls(kernel)} - known:
+        raise NotUnderstood("something may be made of a whole row")
+    behind = {name: m.Subscript(m.Name(name), slice=[FIRST, m.AtLeastN(n=1)]) for name in columns}
+    are_not_first = all(source.loads(kernel.body, name) == len(findall(kernel, one)) for name, one in behind.items())
+    sums = dict[str, cst.BaseExpression]()
+    for line in findall(kernel, m.SimpleStatementLine()):
+        sums |= {name: source.value(line) for name in source.targets(line) if _is_sum(source.value(line))}
+    added = [call.args[1].value for call in kernels.calls(kernel, "atomic_add") if len(call.args) > 1]
+    if not all(_is_sum(one) or (isinstance(one, cst.Name) and one.value in sums) for one in added):
+        raise NotUnderstood("every tile would add the same")
+    only_added = {name for name in sums if source.loads(kernel.body, name) == [*map(source.code, added)].count(name)}
+    fine = [*added, *(value for name, value in sums.items() if name in only_added)]
+    for call in kernels.calls(kernel, "sum"):
+        axis = kernels.argument(call, 1, "axis")
+        over_others = are_not_first and axis is not None and source.code(axis) == "0"
+        if not over_others and not any(call is one for one in fine):
+            raise NotUnderstood("something is made of a whole row")
+
+
+def _is_sum(node: cst.CSTNode) -> bool:
+    return bool(m.matches(node, m.Call(func=m.Attribute(m.Name("tl"), m.Name("sum")))))
+
+
 def _refuse_other_uses(kernel: cst.FunctionDef, tiles: Tiles) -> None:
     """Which tile it is, and how wide, is for the columns alone."""
     block = m.Name(tiles.block)
@@ -112,8 +150,7 @@ def _refuse_other_uses(kernel: cst.FunctionDef, tiles: Tiles) -> None:
     axes = [_axis_of(kernel, program, programs.count(program)) for program in sorted(set(programs))]
     if sorted(axes) != list(tiles.axes) or any(kernels.program_axes(kernel).count(axis) != 1 for axis in axes):
         raise NotUnderstood("a tile is not counted by its axis")
-    if len(tiles.axes) > 1 and {kernels.called_name(call) for call in kernels.calls(kernel)} - kernels.ELEMENTWISE:
-        raise NotUnderstood("a square may hold a whole row, of which it makes a sum")
+    _refuse_whole_rows(kernel, _columns_of(kernel, columns), square=len(tiles.axes) > 1)
     if kernels.calls(kernel, "num_programs"):
         raise NotUnderstood("it asks how many programs there are")
 
