@@ -137,7 +137,7 @@ def _tally(
     return RivalTally(
         name=name,
         cases=cases,
-        missing=tuple((case, said_why) for case, said_why in why.items() if said_why),
+        missing=tuple((case, reason) for case, reason in why.items() if reason),
         over_v0=over_v0,
         shapes=shapes,
         over_best=over if number else None,

@@ -17,7 +17,7 @@ UNEQUAL = m.Comparison(comparisons=[m.ComparisonTarget(operator=m.NotEqual())])
 PERHAPS = m.IfExp() | m.BooleanOperation() | m.Lambda() | m.GeneratorExp() | m.ListComp()
 LESS = m.BinaryOperation(operator=m.FloorDivide() | m.Divide() | m.Subtract() | m.RightShift() | m.Modulo()) | m.IfExp()
 """What makes a block that may be smaller than the width it is made of."""
-PROGRAMS = ("tl.program_id(0)", "tl.program_id(1)", "tl.program_id(2)")
+PROGRAMS = tuple(kernels.PROGRAMS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,10 @@ from bot.engine import source
 from bot.engine.finding import findall, nodes
 from bot.engine.source import NotUnderstood
 
+NEW_AXIS = m.SubscriptElement(slice=m.Index(value=m.Name("None")))
+"""As in `rows[:, None]`."""
+PROGRAMS = {f"tl.program_id({axis})": axis for axis in range(3)}
+"""Which axis of the grid is asked for."""
 LANGUAGE = ("tl", "triton.language")
 TANH = "_tanh_by_exp2"
 """What the rewrite of that name brings along."""
@@ -66,7 +70,7 @@ def constants(kernel: cst.FunctionDef) -> frozenset[str]:
     return frozenset(str(one.name.value) for kind in kinds for one in kind if is_constant(one))
 
 
-def first(block: str) -> m.Call:
+def arange_of(block: str) -> m.Call:
     """`tl.arange(0, block)`, as a matcher."""
     return m.Call(func=m.Attribute(m.Name("tl"), m.Name("arange")), args=[m.Arg(m.Integer("0")), m.Arg(m.Name(block))])
 

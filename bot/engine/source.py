@@ -288,6 +288,8 @@ def with_new_argument(call: cst.Call, name: str, value: cst.BaseExpression) -> c
 
 LONGEST = 120
 """Characters of a line."""
+IN_A_BODY = LONGEST - 8
+"""Of one in a loop of a kernel, or in a method, before it is indented."""
 
 
 def _new_line(depth: int) -> cst.ParenthesizedWhitespace:

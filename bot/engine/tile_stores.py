@@ -21,7 +21,6 @@ from bot.engine.source import LaunchSite, NotUnderstood
 
 EARLY = m.Return() | m.While() | m.Break() | m.Continue()
 DOWN, ACROSS = "[:, None]", "[None, :]"
-PROGRAMS = {f"tl.program_id({axis})": axis for axis in range(3)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +41,9 @@ class Tiled:
         """Which axis of the grid a program's number counts."""
         made = self.names.made.get(node.value) if isinstance(node, cst.Name) else None
         said = source.code(addresses.without_casts(node if made is None else made))
-        if said not in PROGRAMS:
+        if said not in kernels.PROGRAMS:
             raise NotUnderstood("it is not known what a program is one of")
-        return PROGRAMS[said]
+        return kernels.PROGRAMS[said]
 
 
 def _masked(tiled: Tiled, call: cst.Call) -> dict[str, str]:
@@ -89,7 +88,7 @@ def _counted(tiled: Tiled, index: str, masked: dict[str, str]) -> tuple[int, str
     """Rows or columns of a tile: by which axis of the grid, and of which size."""
     size = tiled.host(masked[index])
     made = addresses.terms(cst.Name(index.partition("[")[0]), tiled.names)
-    for program, axis in PROGRAMS.items():
+    for program, axis in kernels.PROGRAMS.items():
         for block in kernels.constants(tiled.kernel):
             if sorted(made) == sorted([tuple(sorted((block, program))), (f"tl.arange(0, {block})",)]):
                 said = tiled.grid[axis] if axis < len(tiled.grid) else "None"
@@ -135,23 +134,24 @@ def sizes(site: LaunchSite, kernel: cst.FunctionDef, pointer: str, name: str) ->
         raise NotUnderstood("a place does not begin with the tensor's")
     indices = _indices(tiled, [term for term in found if term != (pointer,)], name)
     masked = _masked(tiled, stores[0].call)
-    known = _quotients(tiled, indices)
+    pairs = _quotients(tiled, indices)
+    known = dict(pairs)
     for at, index in enumerate(indices):
         if index in masked and index.endswith((DOWN, ACROSS)):
             known[at] = _counted(tiled, index, masked)
         elif at not in known:
             axis = tiled.axis(source.expression(index))
             known[at] = (axis, "".join(tiled.grid[axis : axis + 1]))
-    _refuse_gaps(tiled, indices, masked, known)
+    _refuse_gaps(tiled, [index for index in indices if index in masked], masked, [axis for axis, _ in known.values()])
+    if len({axis for axis, _ in known.values()}) != len(known) - len(pairs) // 2:
+        raise NotUnderstood("an axis of the grid counts two things")
     return tuple(known[at][1] for at in range(len(indices)))
 
 
-def _refuse_gaps(tiled: Tiled, indices: list[str], masked: dict[str, str], known: dict[int, tuple[int, str]]) -> None:
-    """Rows and columns that are one are a diagonal; an axis of two sizes, or of none, is not counted for them."""
-    sides = [index[len(index.partition("[")[0]) :] for index in indices if index in masked]
+def _refuse_gaps(tiled: Tiled, ends: list[str], masked: dict[str, str], axes: list[int]) -> None:
+    """Rows and columns that are one are a diagonal; an axis that counts nothing of them is of something else."""
+    sides = [end[len(end.partition("[")[0]) :] for end in ends]
     if sorted(sides) != sorted((DOWN, ACROSS)) or len(sides) != len(masked):
         raise NotUnderstood("a tile is not of rows and columns, or more than these is masked")
-    axes = [axis for axis, _ in known.values()]
-    pairs = len(_quotients(tiled, indices)) // 2
-    if len(set(axes)) != len(axes) - pairs or set(axes) != set(range(len(tiled.grid))):
-        raise NotUnderstood("an axis of the grid counts nothing, or two things")
+    if set(axes) != set(range(len(tiled.grid))):
+        raise NotUnderstood("an axis of the grid counts nothing")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 OPS = Path(__file__).parents[2] / "templates" / "sample" / "src" / "sample_kernels" / "ops"
@@ -10,6 +13,14 @@ OPS = Path(__file__).parents[2] / "templates" / "sample" / "src" / "sample_kerne
 
 def sample(kernel: str) -> str:
     return (OPS / f"{kernel}.py").read_text(encoding="utf-8")
+
+
+def interpret(place: Path, script: str, **texts: str) -> None:
+    """Runs a script, told the place, in Triton's interpreter, beside modules of these names with these texts."""
+    for name, text in texts.items():
+        (place / f"{name}.py").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-c", script, str(place)]
+    subprocess.run(command, env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=100)
 
 
 def changes(before: str, after: str) -> tuple[list[str], list[str]]:

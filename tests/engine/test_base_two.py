@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ast
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from bot.engine import columns, source
 from bot.engine.transforms import base_two
-from tests.engine.library import changes, op, sample
+from tests.engine.library import changes, interpret, op, sample
 
 SOFTMAX = op(
     """
@@ -136,8 +133,4 @@ for rows, cols in ((3, 7), (1, 1), (2, 130)):
 def test_the_result_is_the_one_of_before(tmp_path: Path) -> None:
     after = to_base_two(SOFTMAX)
     assert after is not None
-    (tmp_path / "before.py").write_text(SOFTMAX, encoding="utf-8")
-    (tmp_path / "after.py").write_text(after, encoding="utf-8")
-    subprocess.run(
-        [sys.executable, "-c", RUN, str(tmp_path)], env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=100
-    )
+    interpret(tmp_path, RUN, before=SOFTMAX, after=after)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bot.engine.transforms import divide_by_constants
-from tests.engine.library import changes, sample
+from tests.engine.library import changes, interpret, sample
 
 CHANNELS = '''"""An op in the shape that group_norm of Liger has: several channels are one row."""
 
@@ -157,11 +157,7 @@ for batches, channels, length, groups in ((2, 6, 5, 3), (1, 4, 33, 2), (3, 2, 64
 def test_the_result_is_the_one_of_before_to_the_bit(tmp_path: Path) -> None:
     after = divided(CHANNELS)
     assert after is not None
-    (tmp_path / "before.py").write_text(CHANNELS, encoding="utf-8")
-    (tmp_path / "after.py").write_text(after, encoding="utf-8")
-    subprocess.run(
-        [sys.executable, "-c", RUN, str(tmp_path)], env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=100
-    )
+    interpret(tmp_path, RUN, before=CHANNELS, after=after)
 
 
 COMPILED = """

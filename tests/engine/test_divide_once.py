@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ast
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from bot.engine.transforms import divide_once
-from tests.engine.library import changes, op, sample
+from tests.engine.library import changes, interpret, op, sample
 
 SOFTMAX = op(
     """
@@ -113,8 +110,4 @@ for rows, cols in ((3, 7), (1, 1), (2, 130)):
 def test_the_result_is_the_one_of_before(tmp_path: Path) -> None:
     after = divided_once(SOFTMAX)
     assert after is not None
-    (tmp_path / "before.py").write_text(SOFTMAX, encoding="utf-8")
-    (tmp_path / "after.py").write_text(after, encoding="utf-8")
-    subprocess.run(
-        [sys.executable, "-c", RUN, str(tmp_path)], env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=100
-    )
+    interpret(tmp_path, RUN, before=SOFTMAX, after=after)

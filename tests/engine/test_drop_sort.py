@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ast
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from bot.analysis.callers import left_behind
 from bot.engine.transforms import drop_sort
-from tests.engine.library import changes
+from tests.engine.library import changes, interpret
 
 OP = '''"""An op in the shape of a sparse softmax."""
 
@@ -220,8 +217,4 @@ torch.testing.assert_close(after.sparse(lower), before.sparse(lower), rtol=1e-6,
 def test_the_result_is_the_one_of_before(tmp_path: Path, relied_on: tuple[str, ...]) -> None:
     after = drop_sort.rewrite(OP, relied_on)
     assert after is not None
-    (tmp_path / "before.py").write_text(OP, encoding="utf-8")
-    (tmp_path / "after.py").write_text(after.text, encoding="utf-8")
-    subprocess.run(
-        [sys.executable, "-c", RUN, str(tmp_path)], env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=100
-    )
+    interpret(tmp_path, RUN, before=OP, after=after.text)

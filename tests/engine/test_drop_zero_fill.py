@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from bot.engine.transforms import drop_zero_fill
-from tests.engine.library import changes, op, sample
+from tests.engine.library import changes, interpret, op, sample
 
 HOST = op(
     """
@@ -346,9 +343,7 @@ for b, h, r, c in ((1, 1, 1, 1), (2, 3, 5, 9), (1, 2, 4, 8), (3, 1, 9, 7)):
 def test_nothing_is_left_unwritten_whatever_the_shape(tmp_path: Path) -> None:
     after = dropped(TILED)
     assert after is not None
-    (tmp_path / "after.py").write_text(after, encoding="utf-8")
-    command = [sys.executable, "-c", RUN_TILED, str(tmp_path)]
-    subprocess.run(command, env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=100)
+    interpret(tmp_path, RUN_TILED, after=after)
 
 
 @pytest.mark.parametrize(

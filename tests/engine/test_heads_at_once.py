@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +10,7 @@ import pytest
 from bot.engine import fitting
 from bot.engine.transforms import heads_at_once
 from tests.analysis import made
-from tests.engine.library import changes, sample
+from tests.engine.library import changes, interpret, sample
 
 HEADS = '''"""An op in the shape of Liger's llama4_rope: queries and keys are turned in place, by pairs."""
 
@@ -148,11 +145,7 @@ for heads in ((5, 2), (8, 8), (1, 3), (17, 1), (9, 16)):
 def test_the_result_is_the_one_of_before(tmp_path: Path) -> None:
     after = at_once(HEADS)
     assert after is not None and ">= 16384" in after
-    (tmp_path / "before.py").write_text(HEADS, encoding="utf-8")
-    (tmp_path / "after.py").write_text(after.replace(">= 16384", ">= 1"), encoding="utf-8")
-    subprocess.run(
-        [sys.executable, "-c", RUN, str(tmp_path)], env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=100
-    )
+    interpret(tmp_path, RUN, before=HEADS, after=after.replace(">= 16384", ">= 1"))
 
 
 def test_a_load_without_a_mask_has_one_then() -> None:

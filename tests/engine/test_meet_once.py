@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ast
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from bot.engine.transforms import TRANSFORMS, meet_once
-from tests.engine.library import changes, sample
+from tests.engine.library import changes, interpret, sample
 
 NORM = '''"""An op in the shape of Liger's poly_norm: several sums of one row."""
 
@@ -169,10 +166,7 @@ for n, c in ((5, 128), (4, 100), (1, 1), (3, 257)):
 def test_the_result_is_the_one_of_before(tmp_path: Path) -> None:
     after = met(NORM)
     assert after is not None
-    (tmp_path / "before.py").write_text(NORM, encoding="utf-8")
-    (tmp_path / "after.py").write_text(after, encoding="utf-8")
-    command = [sys.executable, "-c", RUN, str(tmp_path)]
-    subprocess.run(command, env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=100)
+    interpret(tmp_path, RUN, before=NORM, after=after)
 
 
 def test_it_is_done_once() -> None:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +10,7 @@ import pytest
 from bot.engine import fitting
 from bot.engine.transforms import narrower_tiles
 from tests.analysis import made
-from tests.engine.library import changes, sample
+from tests.engine.library import changes, interpret, sample
 
 TILES = '''"""An op in the shape of Liger's mhc_post_res: a tile of tokens and columns a program."""
 
@@ -168,10 +165,7 @@ for n, c in ((5, 128), (4, 200), (1, 64), (9, 63), (3, 257)):
 def test_the_result_is_the_one_of_before(tmp_path: Path, text: str, script: str) -> None:
     after = narrower(text)
     assert after is not None
-    (tmp_path / "before.py").write_text(text, encoding="utf-8")
-    (tmp_path / "after.py").write_text(after, encoding="utf-8")
-    command = [sys.executable, "-c", script, str(tmp_path)]
-    subprocess.run(command, env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=100)
+    interpret(tmp_path, script, before=text, after=after)
 
 
 @pytest.mark.parametrize("text", [TILES, SQUARES], ids=["tiles", "squares"])

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ast
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from bot.engine.transforms import heads_at_once, pairs_at_once
-from tests.engine.library import changes, sample
+from tests.engine.library import changes, interpret, sample
 from tests.engine.test_heads_at_once import HEADS, RUN, at_once
 
 QUERIES = """            tl.store(q_head + cols * 2, tl.math.fma(even, cos, -(odd * sin)), mask=mask)
@@ -87,11 +84,7 @@ def test_the_result_is_the_one_of_before(with_heads: bool, tmp_path: Path) -> No
         several = heads_at_once.rewrite(after)
         assert several is not None
         after = several.text.replace(">= 16384", ">= 1")
-    (tmp_path / "before.py").write_text(NAMED, encoding="utf-8")
-    (tmp_path / "after.py").write_text(after, encoding="utf-8")
-    subprocess.run(
-        [sys.executable, "-c", RUN, str(tmp_path)], env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=100
-    )
+    interpret(tmp_path, RUN, before=NAMED, after=after)
 
 
 def test_it_is_done_once() -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ast
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from bot.engine.transforms import pipeline_products
-from tests.engine.library import changes, sample
+from tests.engine.library import changes, interpret, sample
 
 PRODUCT = '''"""An op in the shape of Liger's mhc_coeffs: a product, and the square of each row beside it."""
 
@@ -116,11 +113,7 @@ for n, k, m in ((5, 70, 3), (16, 32, 16), (33, 64, 24), (1, 8, 1)):
 def test_the_result_is_the_one_of_before(tmp_path: Path) -> None:
     after = pipelined(PRODUCT)
     assert after is not None
-    (tmp_path / "before.py").write_text(PRODUCT, encoding="utf-8")
-    (tmp_path / "after.py").write_text(after, encoding="utf-8")
-    subprocess.run(
-        [sys.executable, "-c", RUN, str(tmp_path)], env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=100
-    )
+    interpret(tmp_path, RUN, before=PRODUCT, after=after)
 
 
 def test_it_is_done_once() -> None:

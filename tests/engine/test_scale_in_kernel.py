@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from bot.engine.transforms import scale_in_kernel
-from tests.engine.library import HEAD, changes
+from tests.engine.library import HEAD, changes, interpret
 
 BACKWARD = f"""{HEAD}def loss_backward(grads, grad_output):
     # The last layer hands over 1.0.
@@ -107,8 +104,4 @@ assert launched == [(2,), (1,), (1,)], launched
 def test_the_result_is_the_one_of_torch(tmp_path: Path) -> None:
     after = scaled(BACKWARD)
     assert after is not None
-    (tmp_path / "before.py").write_text(BACKWARD, encoding="utf-8")
-    (tmp_path / "after.py").write_text(after, encoding="utf-8")
-    subprocess.run(
-        [sys.executable, "-c", RUN, str(tmp_path)], env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=100
-    )
+    interpret(tmp_path, RUN, before=BACKWARD, after=after)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ast
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from bot.engine.transforms import TRANSFORMS, tanh_by_exp2
-from tests.engine.library import HEAD, changes
+from tests.engine.library import HEAD, changes, interpret
 
 IMPORTS = """import operator
 
@@ -194,7 +191,4 @@ def test_it_is_right_to_a_few_units_of_the_last_place_wherever_it_is_taken(tmp_p
     """Nothing, next to nothing, both sides of the seam, where an exponential overflows, infinities, and no number."""
     after = smooth(PLAIN)
     assert after is not None
-    (tmp_path / "after.py").write_text(after + TAKEN, encoding="utf-8")
-    subprocess.run(
-        [sys.executable, "-c", RUN, str(tmp_path)], env={**os.environ, "TRITON_INTERPRET": "1"}, check=True, timeout=100
-    )
+    interpret(tmp_path, RUN, after=after + TAKEN)

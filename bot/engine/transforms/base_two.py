@@ -30,7 +30,6 @@ HARMLESS = {*kernels.ELEMENTWISE, *columns.REDUCTIONS} - {"log", "log2", "log1p"
 DIFFERENCE = m.BinaryOperation(operator=m.Subtract())
 QUOTIENT = m.BinaryOperation(operator=m.Divide())
 SHORTER = m.AugAssign(operator=m.DivideAssign())
-TWO_AXES = m.SubscriptElement(slice=m.Index(value=m.Name("None")))
 
 
 def _to_the_base_of_two(call: cst.CSTNode) -> cst.BaseExpression:
@@ -65,7 +64,7 @@ def _exponentials(kernel: cst.FunctionDef) -> list[cst.Call]:
     rows = columns.of_rows(kernel)
     found = [cst.ensure_type(call, cst.Call) for call in findall(kernel, EXPONENTIAL)]
     mine = [call for call in found if columns.holds(call.args[0], columns.is_arange, rows)]
-    if not mine or findall(kernel, TWO_AXES):
+    if not mine or findall(kernel, kernels.NEW_AXIS):
         raise NotUnderstood("it takes no exponential of a row, or its sums may be over something else")
     differences = [call for call in mine if m.matches(call.args[0].value, DIFFERENCE)]
     _check(kernel, differences, through_sums=False)

@@ -27,13 +27,12 @@ from bot.engine.transforms.rewrite import Rewrite, each_kernel, in_place
 WHY = "Divided once: a product takes each element a fraction of a division."
 QUOTIENT = m.BinaryOperation(operator=m.Divide(), right=m.Name() | m.Call())
 SHORTER = m.AugAssign(target=m.Name(), operator=m.DivideAssign(), value=m.Name() | m.Call())
-TWO_AXES = m.SubscriptElement(slice=m.Index(value=m.Name("None")))
 
 
 def _divisions(kernel: cst.FunctionDef) -> list[cst.CSTNode]:
     """Of elements of a row by one number."""
     rows, places = columns.of_rows(kernel), columns.spread(kernel, columns.is_place)
-    if findall(kernel, TWO_AXES) or any(kernels.calls(kernel, name) for name in ("reshape", "expand_dims")):
+    if findall(kernel, kernels.NEW_AXIS) or any(kernels.calls(kernel, name) for name in ("reshape", "expand_dims")):
         raise NotUnderstood("it may hold more than one row")
 
     def of_a_row(value: cst.CSTNode, by: cst.BaseExpression) -> bool:

@@ -27,8 +27,6 @@ from bot.engine.transforms.rewrite import Rewrite
 UNFILLED = {"zeros": "empty", "zeros_like": "empty_like", "new_zeros": "new_empty"}
 WHY = "The kernel writes every element: nothing has to be zero before."
 OF_SUCH = "The kernel writes every element of such a shape: nothing has to be zero before."
-WIDEST = 112
-"""Characters of a line in the body of a method."""
 FILL = m.Call(
     func=m.Attribute(m.Name("torch"), m.Name("zeros") | m.Name("zeros_like")) | m.Attribute(attr=m.Name("new_zeros")),
     args=[m.AtLeastN(m.Arg(), n=1)],
@@ -208,7 +206,7 @@ def _either(filled: Filled) -> cst.SimpleStatementLine:
     empty, like = source.code(_unfilled(filled.call)), source.code(filled.call.args[0].value)
     parts = (empty, f"if {like}.shape == {filled.shape}", f"else {source.code(filled.call)}")
     value = " ".join(parts)
-    if len(f"{filled.name} = {value}") > WIDEST:
+    if len(f"{filled.name} = {value}") > source.IN_A_BODY:
         value = "(\n    {}\n    {}\n    {}\n)".format(*parts)
     made = source.assignment(f"{filled.name} = {value}", filled.reason)
     kept = filled.statement

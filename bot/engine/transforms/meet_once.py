@@ -27,7 +27,7 @@ import libcst.matchers as m
 from bot.engine import columns, kernels, own_types, source
 from bot.engine.bindings import bound_in
 from bot.engine.finding import findall
-from bot.engine.source import LONGEST, NotUnderstood
+from bot.engine.source import NotUnderstood
 from bot.engine.transforms import own_kernel
 from bot.engine.transforms.rewrite import Rewrite, each_kernel, refuse_long_lines
 
@@ -37,11 +37,8 @@ QUOTIENT = m.BinaryOperation(operator=m.Divide())
 RESHAPES = {"expand_dims", "reshape", "view", "broadcast_to", "join", "trans", "permute", "dot"}
 NAMES = ("first_sum", "second_sum", "third_sum", "fourth_sum")
 AXIS = m.Arg(keyword=None, star="") | m.Arg(keyword=m.Name("axis"))
-DEEPEST = 8
-"""How far a loop's body is indented, or a little more."""
 PLAIN = kernels.ELEMENTWISE - {"load", "store"}
 """What a sum may be of, wherever it is taken: it neither reads memory nor writes there."""
-TWO_AXES = m.SubscriptElement(slice=m.Index(value=m.Name("None")))
 TRUTH = (
     m.Comparison()
     | m.BinaryOperation(operator=m.BitAnd() | m.BitOr() | m.BitXor())
@@ -68,7 +65,7 @@ def _axis(kernel: cst.FunctionDef, call: cst.Call) -> str:
     if not call.args or call.args[0].star or call.args[0].keyword is not None:
         return ""
     if len(call.args) == 1:
-        several = findall(kernel, TWO_AXES) or any(kernels.calls(kernel, one) for one in RESHAPES)
+        several = findall(kernel, kernels.NEW_AXIS) or any(kernels.calls(kernel, one) for one in RESHAPES)
         return "" if several else "0"
     return source.code(call.args[1].value) if len(call.args) == 2 and m.matches(call.args[1], AXIS) else ""
 
@@ -155,7 +152,7 @@ def _taken(group: Sequence[Sum], names: str) -> cst.SimpleStatementLine:
     blocks = ", ".join(source.code(one.of) for one in group)
     given = f"({blocks}), {group[0].axis}, _add_each_of_{len(group)}"
     line = f"{names} = tl.reduce({given})"
-    if len(line) + DEEPEST > LONGEST:
+    if len(line) > source.IN_A_BODY:
         line = f"{names} = tl.reduce(\n    {given}\n)"
     return source.assignment(line, WHY)
 
@@ -207,7 +204,7 @@ def _change(module: cst.Module, name: str) -> cst.Module:
     if findall(kernel, SHORT):
         raise NotUnderstood("a sum may be of short integers")
     ends = {source.code(call.args[-1].value) for call in kernels.calls(kernel, "arange") if call.args}
-    if len(ends) > 1 and not findall(kernel, TWO_AXES):
+    if len(ends) > 1 and not findall(kernel, kernels.NEW_AXIS):
         raise NotUnderstood("blocks may be of different sizes")
     if _adds_in_its_own_type(module, kernel):
         raise NotUnderstood("a running sum is in the type of its rows")

@@ -36,7 +36,6 @@ from bot.engine.transforms.rewrite import Rewrite, each_kernel
 AT_MOST = 64
 WHY = "Wider tiles hold more than a thread has registers for."
 GIVEN = "given_"
-FIRST = m.SubscriptElement(slice=m.Index(value=m.Name("None")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +93,11 @@ def _axis_of(kernel: cst.FunctionDef, program: str, uses: int) -> int:
     """Which axis a program counts, where its columns are all that it is for."""
     lines = [line for line in source.statements(kernel) if source.is_plain(line, program)]
     said = [source.code(addresses.without_casts(source.value(line))) for line in lines]
-    known = {f"tl.program_id({axis})": axis for axis in range(3)}
-    if len(said) != 1 or said[0] not in known or times_bound(kernel, program) != 1:
+    if len(said) != 1 or said[0] not in kernels.PROGRAMS or times_bound(kernel, program) != 1:
         raise NotUnderstood("a tile is not counted by its axis")
     if source.loads(kernel.body, program) != uses:
         raise NotUnderstood("which tile it is, is for more than its columns")
-    return known[said[0]]
+    return kernels.PROGRAMS[said[0]]
 
 
 def _columns_of(kernel: cst.FunctionDef, places: Sequence[cst.CSTNode]) -> set[str]:
@@ -117,7 +115,7 @@ def _refuse_whole_rows(kernel: cst.FunctionDef, columns: set[str], *, square: bo
     known = kernels.ELEMENTWISE if square else {*kernels.ELEMENTWISE, "static_range", "range", "sum", "atomic_add"}
     if {kernels.called_name(call) for call in kernels.calls(kernel)} - known:
         raise NotUnderstood("something may be made of a whole row")
-    behind = {name: m.Subscript(m.Name(name), slice=[FIRST, m.AtLeastN(n=1)]) for name in columns}
+    behind = {name: m.Subscript(m.Name(name), slice=[kernels.NEW_AXIS, m.AtLeastN(n=1)]) for name in columns}
     are_not_first = all(source.loads(kernel.body, name) == len(findall(kernel, one)) for name, one in behind.items())
     sums = dict[str, cst.BaseExpression]()
     for line in findall(kernel, m.SimpleStatementLine()):
@@ -142,7 +140,7 @@ def _refuse_other_uses(kernel: cst.FunctionDef, tiles: Tiles) -> None:
     """Which tile it is, and how wide, is for the columns alone."""
     block = m.Name(tiles.block)
     start = m.BinaryOperation(left=m.Name(), operator=m.Multiply(), right=block)
-    first = kernels.first(tiles.block)
+    first = kernels.arange_of(tiles.block)
     columns = findall(kernel.body, m.BinaryOperation(left=start, operator=m.Add(), right=first))
     programs = [_program(one) for one in columns]
     if not columns or len(findall(kernel.body, block)) != 2 * len(columns):

@@ -54,7 +54,7 @@ def _walk(kernel: cst.FunctionDef, loop: cst.For) -> cst.Call:
     plain = all(arg.keyword is None and not arg.star for arg in call.args) and isinstance(counter, cst.Name)
     if not plain or first != "0" or not {size, block} <= kernels.constants(kernel):
         raise NotUnderstood("it does not go on by a constant block")
-    step = m.BinaryOperation(left=m.Name(source.code(counter)), operator=m.Add(), right=kernels.first(block))
+    step = m.BinaryOperation(left=m.Name(source.code(counter)), operator=m.Add(), right=kernels.arange_of(block))
     columns = findall(loop.body, step)
     if not columns or source.loads(loop.body, source.code(counter)) != len(columns):
         raise NotUnderstood("its counter is for more than the columns of a step")
