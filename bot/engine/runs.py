@@ -25,6 +25,11 @@ STAGED = m.Call(
 )
 ONE_BY_ONE = m.Call(func=m.Name("range"), args=[ROWS, ROWS]) | STAGED
 """`range(first, last)`, and the same with its loads under way ahead of time."""
+STAGED_STEPS = m.Call(
+    func=m.Attribute(value=m.Name("tl"), attr=m.Name("range")),
+    args=[ROWS, ROWS, ROWS, m.Arg(keyword=m.Name("num_stages"))],
+)
+BY_STEPS = m.Call(func=m.Name("range"), args=[ROWS, ROWS, ROWS]) | STAGED_STEPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +115,9 @@ def strides_of(kernel: cst.FunctionDef) -> Run:
         raise NotUnderstood("it has not one loop over the rows of its program")
     (loop,) = loops
     call = loop.iter
-    if not isinstance(call, cst.Call) or not m.matches(call, m.Call(func=m.Name("range"), args=[ROWS, ROWS, ROWS])):
+    if not isinstance(call, cst.Call) or not m.matches(call, BY_STEPS):
         raise NotUnderstood("the loop is not a plain range of rows with a step")
-    first, last, step = (arg.value for arg in call.args)
+    first, last, step = (arg.value for arg in call.args[:3])
     axis = [a for a in (0, 1, 2) if source.code(step) == f"tl.num_programs({a})"]
     if len(axis) != 1 or addresses.terms(first, names) != [(f"tl.program_id({axis[0]})",)]:
         raise NotUnderstood("the loop does not go from the program by the number of programs")

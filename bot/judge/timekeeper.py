@@ -3,6 +3,7 @@ theirs."""
 
 from __future__ import annotations
 
+import math
 import secrets
 import statistics
 import time
@@ -30,6 +31,9 @@ RIVAL_SECONDS = 100.0
 BURST_US = 20_000.0
 """Long enough for a clock of the host: a microsecond is a twenty-thousandth of it."""
 MAX_BURST = 20_000
+NEAR = 0.03
+"""Further apart both clocks are asked again. Of 1,470 such runs on H100s and H200s one in a hundred was, and three were
+more than the 5 % apart that a verdict allows: a variant of jsd that was 2.54x was refused for one of them."""
 PILOTS = 4
 TOGETHER = 8
 """Half a gigabyte of the GPU each, while they wait; and so many of those who have played may rest."""
@@ -71,12 +75,7 @@ def _beside(run: Run, arm: int) -> float:
     return statistics.median(wall - events for events, wall in (run(arm, 1) for _ in range(5)))
 
 
-def long_runs(run: Run) -> Burst:
-    """v0 and the first variant, for so long that both clocks can tell."""
-    for arm in (BASELINE, FIRST):
-        run(arm, 2)
-    once = {arm: max(0.5, run(arm, 10)[0] / 10) for arm in (BASELINE, FIRST)}
-    count = max(10, min(MAX_BURST, int(BURST_US / min(once.values()))))
+def _long_runs(run: Run, count: int) -> Burst:
     beside = {arm: _beside(run, arm) for arm in (BASELINE, FIRST)}
     events, walls, covered = {BASELINE: 0.0, FIRST: 0.0}, {BASELINE: 0.0, FIRST: 0.0}, 1.0
     for arm in (BASELINE, FIRST, FIRST, BASELINE):
@@ -85,6 +84,25 @@ def long_runs(run: Run) -> Burst:
         walls[arm] += wall - beside[arm]
         covered = min(covered, seen / max(1.0, wall - beside[arm]))
     return Burst(walls[FIRST] / walls[BASELINE], events[FIRST] / events[BASELINE], covered)
+
+
+def _apart(burst: Burst) -> float:
+    return burst.wall_ratio / burst.event_ratio - 1 if burst.event_ratio > 0 else math.inf
+
+
+def long_runs(run: Run) -> Burst:
+    """v0 and the first variant, for so long that both clocks can tell.
+
+    Whoever moves work to where no event sees it does so in every run; a host that is late once is late in one. So runs
+    whose clocks differ are played twice more, and of the three the one in the middle is told."""
+    for arm in (BASELINE, FIRST):
+        run(arm, 2)
+    once = [max(0.5, run(arm, 10)[0] / 10) for arm in (BASELINE, FIRST)]
+    count = max(10, min(MAX_BURST, int(BURST_US / min(once))))
+    told = _long_runs(run, count)
+    if abs(_apart(told)) <= NEAR:
+        return told
+    return sorted((told, _long_runs(run, count), _long_runs(run, count)), key=_apart)[1]
 
 
 class Timekeeper:

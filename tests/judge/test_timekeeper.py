@@ -9,10 +9,21 @@ from typing import Any
 
 import pytest
 
+from bot.guardrails.clocks import MOST_APART
 from bot.judge.frames import MOST_SLOTS, Ask
 from bot.judge.handle import Unplayable
 from bot.judge.layout import BANKS, MOST_RIGHT, Layout
-from bot.judge.timekeeper import BASELINE, CONTROL, FIRST, Run, Timekeeper, crowded_out, is_interrupted, long_runs
+from bot.judge.timekeeper import (
+    BASELINE,
+    CONTROL,
+    FIRST,
+    NEAR,
+    Run,
+    Timekeeper,
+    crowded_out,
+    is_interrupted,
+    long_runs,
+)
 from bot.worker.contract import Call, ContractError
 
 MESSAGE_US = 800.0
@@ -275,6 +286,41 @@ def test_a_faster_pass_before_it_is_nothing_to_the_clock() -> None:
     """jsd's backward only asks whether a number is 1; its forward pass was 1.2 ms faster in 20, and it was refused."""
     told = long_runs(arms(Played(4.0, before=4000.0), Played(4.0, before=2800.0)))
     assert told.wall_ratio == pytest.approx(1.0) and told.event_ratio == pytest.approx(1.0)
+
+
+def late(run: Run, *calls: int) -> Run:
+    """The host was elsewhere for 3 ms in these long runs of the variant."""
+    seen = 0
+
+    def late_run(arm: int, count: int) -> tuple[float, float]:
+        nonlocal seen
+        events, wall = run(arm, count)
+        if arm == FIRST and count > 1000:
+            seen += 1
+            wall += 3000.0 if seen in calls else 0.0
+        return events, wall
+
+    return late_run
+
+
+def test_a_host_that_is_late_once_is_asked_again() -> None:
+    """jsd's sixth variant was 2.54x, and refused: at one of 15 cases the host had been late for 2 ms in 20."""
+    run = arms(Played(4.0), Played(3.0))
+    assert long_runs(late(run, 1)).wall_ratio == pytest.approx(0.75)
+    assert long_runs(late(run, 1, 3)).wall_ratio > 0.75 * (1 + MOST_APART), "late in two of three, it is believed"
+
+
+def test_clocks_that_agree_are_not_asked_again() -> None:
+    played: list[int] = []
+    run = arms(Played(4.0), Played(3.0))
+
+    def noted(arm: int, count: int) -> tuple[float, float]:
+        played.append(count)
+        return run(arm, count)
+
+    long_runs(noted)
+    assert sum(count > 1000 for count in played) == 4
+    assert NEAR < MOST_APART
 
 
 def test_what_the_events_miss_of_each_pass_is_seen_by_the_clock() -> None:
