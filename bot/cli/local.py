@@ -18,7 +18,9 @@ from bot.analysis.rivals import of_campaign
 from bot.bench.choosing import EvidenceChoice, gpu_of
 from bot.bench.gpu import reserved
 from bot.campaign.machine import fold
+from bot.cli import resume as resuming
 from bot.cli.local_desk import ME, Desk, Stopped
+from bot.cli.resume import Resumed
 from bot.cli.screen import Screen, voice_of
 from bot.cli.wiki import option as wiki_option
 from bot.errors import OperatorError, UserError
@@ -41,6 +43,8 @@ from bot.zones.clock import utc_now
 HERE = "local/checkout"
 DONE_WELL = (Outcome.PUSHED, Outcome.NOTHING_TO_DO)
 STOPPED = 130
+ONCE = ("fresh", "resume")
+"""How a campaign is begun; it goes on without them."""
 
 
 def _exclude(repo: Repo) -> None:
@@ -135,6 +139,20 @@ def _campaign_of(folder: Path, *, fresh: bool) -> str | None:
     return None
 
 
+def _begun(folder: Path, resumed: Resumed | None, *, fresh: bool) -> str | None:
+    """The id of the campaign that goes on, here or from a file; a file is read before anything is moved for it."""
+    unfinished = _campaign_of(folder, fresh=fresh)
+    if resumed is None:
+        return unfinished
+    if unfinished is not None:
+        raise UserError(
+            f"campaign {unfinished} is under way in {folder}",
+            hint="it goes on without --resume; with --fresh it is moved aside for the one of the file",
+            reason=ReasonCode.ALREADY_RUNNING,
+        )
+    return resumed.put(folder)
+
+
 def _save(campaign: Campaign, path: Path | None) -> None:
     if path is not None:
         path.write_text(json.dumps(summary(campaign, of_campaign(campaign)), indent=2) + "\n", encoding="utf-8")
@@ -147,7 +165,7 @@ def _again(ctx: click.Context) -> str:
         value = ctx.params.get(parameter.name or "")
         if isinstance(parameter, click.Argument):
             words.append(str(value))
-        elif parameter.name != "fresh" and value and value != parameter.get_default(ctx):
+        elif parameter.name not in ONCE and value and value != parameter.get_default(ctx):
             for one in value if isinstance(value, tuple) else (value,):
                 words += [parameter.opts[0], *([] if one is True else [str(one)])]
     return shlex.join(words)
@@ -180,6 +198,12 @@ def _again(ctx: click.Context) -> str:
 )
 @click.option("--yes", is_flag=True, help="Approve every checkpoint.")
 @click.option("--fresh", is_flag=True, help="Begin anew; an unfinished campaign is moved aside.")
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path),
+    help="Go on with the journal FILE of a campaign that was begun elsewhere.",
+    metavar="FILE",
+)
 @click.option("--python", default=sys.executable, show_default="this one", help="The target's Python.")
 @click.option(
     "--evidence",
@@ -207,6 +231,7 @@ def optimize(
     tried: tuple[Path, ...],
     yes: bool,
     fresh: bool,
+    resume: Path | None,
     python: str,
     evidence: str,
     wiki: Path | None,
@@ -234,7 +259,8 @@ def optimize(
     pull = _snapshot(repo, target.site(name).files)
     _exclude(repo)
     folder = root.resolve() / "optimization" / name
-    unfinished = _campaign_of(folder, fresh=fresh)
+    resumed = resuming.read(resume, repo, name) if resume is not None else None
+    unfinished = _begun(folder, resumed, fresh=fresh)
     device = gpu_of(EvidenceChoice(evidence))
     voice = voice_of(quiet, as_json, sys.stderr)
     screen = Screen(voice, utc_now, gpu=device.uuid if device else None)

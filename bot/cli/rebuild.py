@@ -39,13 +39,15 @@ def _text(path: Path) -> str:
     return journal.text_of(content, path.name)
 
 
-def read(path: Path, root: Path) -> Campaign:
-    """The campaign of a journal that is whole to its last byte: half a line may have been the one that counts.
-    Where it keeps hashes and edits in place of the texts, they are made of the tree's."""
+def text_of(path: Path, root: Path) -> str:
+    """A journal with its texts: where it keeps hashes and edits in place of them, they are made of the tree's."""
     text, tree = _text(path), DirectoryTree(root)
-    if slim.is_slim(text):
-        text = slim.whole(text, lambda name: read_text(tree, name))
-    lines = journal.parse(text, path.name)
+    return slim.whole(text, lambda name: read_text(tree, name)) if slim.is_slim(text) else text
+
+
+def read(path: Path, root: Path) -> Campaign:
+    """The campaign of a journal that is whole to its last byte: half a line may have been the one that counts."""
+    lines = journal.parse(text_of(path, root), path.name)
     for line in lines:
         _check(line.fact, tuple(one.fact for one in lines[: line.seq]))
     return fold(Campaign(id=id_of(lines)), (line.fact for line in lines))

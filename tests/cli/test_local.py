@@ -19,10 +19,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bot.campaign.machine import fold
-from bot.cli import local_desk
+from bot.cli import local, local_desk
 from bot.cli.local import optimize
 from bot.cli.show import show
 from bot.errors import BotError, UserError
+from bot.ledger import slim as slimming
 from bot.ledger.journal import JournalFile, Segment
 from bot.model.campaign import Campaign, Outcome, Stage
 from bot.model.facts import CampaignRequested, Fact, OrderTaken, RoundOpened, VariantJudged
@@ -295,6 +296,76 @@ def test_a_journal_that_is_carried_elsewhere_by_itself_goes_on_where_it_was(here
     assert here.campaign().ignored == ()
     orders = [fact.order for fact in here.facts() if isinstance(fact, OrderTaken)]
     assert len(orders) == len(set(orders))
+
+
+def carried(here: Checkout, *, slim: bool = False) -> tuple[Path, list[str], Checkout]:
+    """A journal that was stopped behind its first verdict, the ideas it is about, and another clone of the checkout."""
+    words = two(here)
+    here.run(*words)
+    assert here.run("--yes", *words).return_value == 0
+    lines = (here.folder / "journal.jsonl").read_text().splitlines(keepends=True)
+    at = next(i for i, line in enumerate(lines) if '"variant_judged"' in line)
+    text = "".join(lines[: at + 1])
+    path = here.root.parent / "carried.jsonl"
+    path.write_text(slimming.slim(text, {OP: (here.root / OP).read_text()}) if slim else text)
+    other = Checkout(here.root.parent / "other")
+    here.git("clone", "--quiet", str(here.root), str(other.root))
+    return path, words, other
+
+
+@pytest.mark.parametrize("slim", [False, True])
+def test_a_campaign_of_another_checkout_goes_on_from_its_journal(here: Checkout, slim: bool) -> None:
+    """Also from a published one, that keeps no text of the library."""
+    path, words, other = carried(here, slim=slim)
+    assert (OP in path.read_text()) and (slim == slimming.is_slim(path.read_text()))
+    done = other.run("--resume", str(path), "--yes", *words)
+    assert done.return_value == 0, done.output
+    assert f"going on with {here.campaign().id}: 1 of 2 variants judged so far" in done.stderr
+    assert [fact.number for fact in other.facts() if isinstance(fact, VariantJudged)] == [1, 2]
+    assert other.campaign().outcome is Outcome.PUSHED and other.campaign().ignored == ()
+    assert not (other.folder / ".journal.jsonl").exists()
+
+
+def unresumed(checkout: Checkout, *words: str) -> UserError:
+    error = checkout.run(*words).exception
+    assert isinstance(error, UserError), error
+    return error
+
+
+def test_what_cannot_go_on_is_refused_and_moves_nothing(here: Checkout) -> None:
+    path, words, other = carried(here)
+    ended = here.folder / "journal.jsonl"
+    error = unresumed(other, "--resume", str(ended))
+    assert "came to its end" in str(error) and "rebuild" in error.hint
+    assert not other.folder.exists()
+    error = unresumed(other, "--resume", str(other.root / "nothing.jsonl"))
+    assert "cannot be read" in str(error)
+    softmax = ["softmax", "--repo", str(other.root), "--resume", str(path)]
+    error = CliRunner().invoke(optimize, softmax, standalone_mode=False).exception  # type: ignore[assignment]
+    assert isinstance(error, UserError) and f"about {KERNEL}, not softmax" in str(error)
+    assert not (other.root / "optimization").exists()
+    other.run(*words)
+    begun = other.campaign().id
+    error = unresumed(other, "--resume", str(path), "--yes")
+    assert error.reason is ReasonCode.ALREADY_RUNNING and "--fresh" in error.hint
+    error = unresumed(other, "--resume", str(ended), "--fresh", "--yes")
+    assert "came to its end" in str(error) and other.campaign().id == begun, "the file was read before anything moved"
+
+
+def test_a_campaign_about_a_commit_that_is_not_here_is_refused(here: Checkout) -> None:
+    path, _, other = carried(here)
+    other.git("commit", "--quiet", "--amend", "-m", "The same files", "--date", "2020-01-01T00:00:00Z")
+    other.git("remote", "remove", "origin")
+    other.git("reflog", "expire", "--expire=now", "--all")
+    other.git("gc", "--quiet", "--prune=now")
+    error = unresumed(other, "--resume", str(path))
+    assert error.reason is ReasonCode.BASE_CHANGED and "which this repository does not have" in str(error)
+    assert not other.folder.exists()
+
+
+def test_whoever_stops_a_resumed_campaign_is_not_told_to_resume_it_again(here: Checkout) -> None:
+    ctx = optimize.make_context("optimize", [KERNEL, "--resume", "elsewhere.jsonl", "--yes", "--repo", str(here.root)])
+    assert local._again(ctx) == f"kernelwright optimize {KERNEL} --repo {here.root} --yes"
 
 
 def test_a_kernel_that_is_almost_one_is_offered(here: Checkout) -> None:

@@ -5,7 +5,8 @@
 #
 # LIGER is a checkout of the stock tree, made by the same commit wherever a campaign is to go on. One argument a GPU: of
 # each kernel the seconds that it may take, and how many variants (8 if nothing is said). A journal that lies in
-# OUT/<kernel> goes on. `kernelwright` and the target's Python are those on the PATH.
+# OUT/<kernel> goes on, one without the library's texts too, such as those beside this file. `kernelwright` and the
+# target's Python are those on the PATH.
 set -u
 
 stock=$(realpath "$1")
@@ -15,7 +16,7 @@ ends=$(($(date +%s) + $3))
 shift 3
 
 lane() {
-  local gpu=$1 kernel seconds variants left tree
+  local gpu=$1 kernel seconds variants left tree begun
   shift
   tree=$(mktemp -d)/liger
   git clone -q "$stock" "$tree"
@@ -24,10 +25,11 @@ lane() {
     left=$((ends - $(date +%s)))
     [ "$left" -gt 30 ] || break
     [ "$seconds" -lt "$left" ] || seconds=$left
-    mkdir -p "$out/$kernel" "$tree/optimization/$kernel"
-    [ ! -f "$out/$kernel/journal.jsonl" ] || cp "$out/$kernel/journal.jsonl" "$tree/optimization/$kernel/"
+    mkdir -p "$out/$kernel"
+    begun=()
+    [ ! -f "$out/$kernel/journal.jsonl" ] || begun=(--resume "$out/$kernel/journal.jsonl")
     (cd "$tree" && CUDA_VISIBLE_DEVICES=$gpu timeout -s INT -k 20 "$seconds" kernelwright optimize "$kernel" \
-      --repo . --mode autonomous --evidence measured --yes --max-variants "${variants:-8}" </dev/null) \
+      --repo . --mode autonomous --evidence measured --yes --max-variants "${variants:-8}" "${begun[@]}" </dev/null) \
       >"$out/$kernel/log.txt" 2>&1
     echo "$kernel on GPU $gpu: exit $?"
     for file in journal.jsonl report.md; do
