@@ -3,6 +3,7 @@ and every round asks again, mostly of the same incumbent. And what every idea br
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -11,6 +12,28 @@ from bot.engine.source import NotUnderstood
 from bot.engine.transforms import ACROSS_FILES, PER_KERNEL, TRANSFORMS, sum_in_float32
 from bot.engine.transforms.rewrite import FilesRewrite, Rewrite
 from bot.model.variant import SourceFile
+
+EVERYBODYS = frozenset(("min", "max", "range", "len", "int", "float", "tuple", "sum", "all", "isinstance"))
+"""Words that rewrites read, and write, as everybody knows them."""
+
+
+@lru_cache(maxsize=128)
+def speaks_plainly(text: str) -> bool:
+    """Whether no line gives one of those words another meaning. What does not parse is nothing to any rewrite."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    own = set[str]()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.ExceptHandler(name=str(name)):
+                own.add(name)
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                own.add(name)
+            case ast.alias(name=name, asname=other):
+                own.add(other or name.split(".")[0])
+    return not own & EVERYBODYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +47,16 @@ class Along:
 @lru_cache(maxsize=128)
 def of_file(name: str, text: str, only: str = "") -> Rewrite | None:
     """Of one file, or of one kernel in it."""
+    if not speaks_plainly(text):
+        return None
     return PER_KERNEL[name].rewrite(text, only) if only else TRANSFORMS[name].rewrite(text)
 
 
 @lru_cache(maxsize=16)
 def of_files(name: str, files: tuple[SourceFile, ...]) -> FilesRewrite | None:
     """Of all files of a target together."""
+    if not all(speaks_plainly(file.text) for file in files):
+        return None
     return ACROSS_FILES[name].rewrite({file.path: file.text for file in files})
 
 

@@ -1,0 +1,61 @@
+"""The one door to the rewrites: a text in which `min` is something else is nobody's."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.engine import rewriting
+from bot.engine.rewriting import speaks_plainly
+from bot.model.variant import SourceFile
+from tests.engine.library import sample
+from tests.engine.test_drop_clone import files
+
+TEXT = sample("rms_norm")
+
+
+def test_what_speaks_plainly_is_rewritten() -> None:
+    assert rewriting.of_file("more_programs", TEXT) is not None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "min = max",
+        "def min(a, b):\n    return b",
+        "class range: ...",
+        "from operator import add as len",
+        "from triton.language.math import max",
+        "import builtins as int",
+        "def f(tuple):\n    return tuple",
+        "def f(x, *, sum=0):\n    return sum",
+        "f = lambda all: all",
+        "for float in (): ...",
+        "with open(__file__) as min: ...",
+        "try: ...\nexcept ValueError as max: ...",
+        "(min := 3)",
+        "a, (min, b) = 1, (2, 3)",
+        "[0 for min in ()]",
+        "import min.x",
+        "def f(:",
+    ],
+)
+def test_a_word_with_another_meaning_keeps_every_rewrite_away(line: str) -> None:
+    text = f"{TEXT}\n\n{line}\n"
+    assert not speaks_plainly(text)
+    assert rewriting.of_file("more_programs", text) is None
+
+
+def test_files_are_rewritten_together_where_all_of_them_speak_plainly() -> None:
+    texts = files()
+    assert rewriting.of_files("drop_clone", _sources(texts)) is not None
+    for path in texts:
+        assert rewriting.of_files("drop_clone", _sources({**texts, path: f"{texts[path]}\n\nlen = 3\n"})) is None
+
+
+def _sources(texts: dict[str, str]) -> tuple[SourceFile, ...]:
+    return tuple(SourceFile(path=path, text=text) for path, text in texts.items())
+
+
+@pytest.mark.parametrize("line", ["x.min = 3", "f(min=3)", "d = {'min': 3}", "import min.x as y", "minimum = min"])
+def test_other_uses_of_a_word_are_its_own(line: str) -> None:
+    assert speaks_plainly(f"{TEXT}\n\n{line}\n")
