@@ -160,8 +160,11 @@ def _worked_out(operator: cst.BaseBinaryOp, left: int, right: int) -> int | None
 
 
 def argument(call: cst.Call, position: int, name: str) -> cst.BaseExpression | None:
+    """Behind `*sizes` nobody knows which place is which."""
+    starred = False
     for index, arg in enumerate(call.args):
-        if arg.keyword is None and index == position and not arg.star:
+        starred = starred or arg.star == "*"
+        if arg.keyword is None and index == position and not starred:
             return arg.value
         if arg.keyword is not None and arg.keyword.value == name:
             return arg.value

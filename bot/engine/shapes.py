@@ -214,14 +214,18 @@ class _Reader:
         other = kernels.argument(call, 2, "other")
         if other is not None and not _spreads(self.shape(other), shape):
             raise NotUnderstood("what stands behind the last column is a column itself")
+        if m.matches(kernels.argument(call, 1, "mask"), m.Name("None")):
+            raise NotUnderstood("a mask that is none")
         self.found.loads.append(call)
         if shape == BLOCK:
             self.found.blocks.append(call)
 
     def _reduction(self, call: cst.Call) -> int:
         axis = kernels.argument(call, 1, "axis")
-        if (axis is not None and kernels.integer(axis) != 0) or len(call.args) > 2:
+        if (axis is not None and kernels.integer(axis) != 0) or len(call.args) != 1 + (axis is not None):
             raise NotUnderstood("a reduction is not over the columns alone")
+        if call.args[0].keyword is not None or call.args[0].star:
+            raise NotUnderstood("what is reduced does not stand first")
         shape = self.shape(call.args[0].value)
         if not shape & PER_COLUMN:
             raise NotUnderstood("a reduction is not over columns")

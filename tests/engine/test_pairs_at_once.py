@@ -122,6 +122,7 @@ SAID = "+ 1, mask=mask, other=0.0)\n            new_first"
         ("another neighbour", LOAD, LOAD.replace("+ 1", "+ 2")),
         ("another distance", "second = tl.load(k_head + cols * 2", "second = tl.load(k_head + cols * 3"),
         ("another place", LOAD, LOAD.replace("k_head", "k_row")),
+        ("a row for what is not there", SAID, SAID.replace("0.0", "cos")),
         ("another mask", SAID, SAID.replace("mask=mask", "mask=cols < 8")),
         ("something else for what is not there", SAID, SAID.replace("0.0", "1.0")),
         ("a hint", SAID, SAID.replace("0.0", "0.0, cache_modifier='.cg'")),
@@ -153,6 +154,23 @@ def test_who_do_not_go_together_stay_apart(why: str, before: str, after: str) ->
 def test_pairs_stay_apart_when_it_is_not_sure(why: str, before: str, after: str) -> None:
     assert before in NAMED
     assert in_pairs(NAMED.replace(before, after)) is None, why
+
+
+MADE = "            beside = tl.math.fma(even, sin, odd * cos)\n"
+
+
+@pytest.mark.parametrize(
+    ("why", "after"),
+    [
+        ("another type", MADE.replace("= ", "= even.to(tl.float16) + ")),
+        ("made of something else", "            beside = odd\n"),
+        ("made elsewhere", ""),
+    ],
+)
+def test_two_numbers_that_may_be_of_two_types_are_stored_apart(why: str, after: str) -> None:
+    found = in_pairs(NAMED.replace(MADE, after))
+    assert MADE in NAMED and found is not None, "the keys go together"
+    assert "tl.store(q_head + cols * 2, turned, mask=mask)" in found, why
 
 
 def test_a_load_that_the_second_one_needs_is_not_joined() -> None:

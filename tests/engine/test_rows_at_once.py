@@ -130,6 +130,21 @@ def test_bytes_are_those_of_all_tensors_with_rows() -> None:
     assert after is not None and "row_bytes = BLOCK_SIZE * (x.element_size() + y.element_size())" in after
 
 
+def test_what_a_constant_asks_for_may_not_be_there_and_counts_for_nothing() -> None:
+    """Its host may hand over None, which has no size."""
+    two = ROWS.replace("        x = x * w\n", "        x = x * w + tl.load(y_ptr + row * n_cols + cols, mask=mask)\n")
+    after = at_once(two)
+    assert after is not None and "row_bytes = BLOCK_SIZE * x.element_size()" in after
+
+
+def test_a_parameter_that_the_kernel_changes_is_not_its_number_of_rows() -> None:
+    told = ROWS.replace("    n_cols,\n    BLOCK", "    m,\n    n_cols,\n    BLOCK").replace(
+        "        rstd,\n", "        rstd,\n        n_rows,\n"
+    )
+    after = at_once(told.replace("    row = tl", "    m = m // 2\n    row = tl"))
+    assert after is not None and "(row < n_rows)" in after and "(row < m)" not in after
+
+
 def test_a_kernel_that_is_told_its_rows_is_not_told_twice() -> None:
     told = ROWS.replace("    n_cols,\n    BLOCK", "    m,\n    n_cols,\n    BLOCK").replace(
         "        rstd,\n", "        rstd,\n        n_rows,\n"
@@ -198,6 +213,11 @@ def test_one_kernel_may_be_asked_for_alone() -> None:
         ("the kernel's own number of rows", "    cols = ", "    n_rows = 1\n    cols = "),
         ("a name that the launch needs", "    n_rows, n_cols = ", "    block_row = 1\n    n_rows, n_cols = "),
         ("rows without a name", "(n_rows,)", "(x.shape[0],)"),
+        ("a sum in another type", "tl.sum(twice(x))", "tl.sum(twice(x), dtype=tl.float32)"),
+        ("a sum as a method", "tl.sum(twice(x))", "x.sum()"),
+        ("a mask that is none", "tl.load(rstd_ptr + row)", "tl.load(rstd_ptr + row, mask=None)"),
+        ("arguments that nobody counts", "        y,\n        x,\n", "        *both,\n"),
+        ("no triton", "import triton\n", "from triton import jit\n"),
         ("a grid that is a function", "(n_rows,)", "lambda meta: (n_rows,)"),
         ("a block without a name", "BLOCK_SIZE=BLOCK_SIZE", "BLOCK_SIZE=1024"),
         ("rows that come from no variable", "        x,\n", "        x.view(-1),\n"),

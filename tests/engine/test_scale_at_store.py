@@ -67,6 +67,10 @@ class Loss(torch.autograd.Function):
 '''
 
 
+STORED = "tl.store(grad_ptr + cols, res, mask=cols < n_cols)"
+LOADED = "tl.load(x_ptr + cols, mask=cols < n_cols).to(tl.float32)"
+
+
 def folded(text: str) -> str | None:
     found = scale_at_store.rewrite(text)
     return found.text if found is not None else None
@@ -108,6 +112,8 @@ def test_store_launch_shortcut_and_division_change_and_nothing_else() -> None:
         ("a division by what the result holds", "found = found / x.shape[0]\n", "found = found / found.shape[0]\n"),
         ("more than a division", "found = found / x.shape[0]\n", "found = found / x.shape[0] + 1\n"),
         ("a decision about the number", '"batchmean":', '"batchmean" and grad_output:'),
+        ("a number that is read later", "        return found, None", "        return found, grad_output"),
+        ("a division by what the call may fill", "found / x.shape[0]\n", "found / x.sum()\n"),
         ("a second call", "        return found, None", "        return backward(x, grad_output, grads), None"),
         ("the number twice", "backward(x, grad_output, grads)\n", "backward(x * grad_output, grad_output, grads)\n"),
     ],
@@ -135,6 +141,14 @@ def test_it_is_done_once() -> None:
         ("another shortcut", "        return grads\n\n", "        return x\n\n"),
         ("a product with something else", "return grads * grad_output", "return grads * grad_output * 2"),
         ("a launch that may not happen", "    _k[(rows,)]", "    if rows:\n     _k[(rows,)]"),
+        ("the number is changed on the way", "    # It is 1.0", "    grad_output /= rows\n    # It is 1.0"),
+        ("another name of the gradient", "    # a row each", "    flat = grads.view(-1)\n    # a row each"),
+        ("a gradient that has something in it", "    # a row each", "    grads = torch.exp(x)\n    # a row each"),
+        ("what is stored is read behind", f"{STORED}\n", f"{STORED}\n        x_ptr += res\n"),
+        ("what is stored is made elsewhere", f"        res = -{LOADED}\n", "        pass\n"),
+        ("what is stored is read elsewhere", "    for start in", "    res = x_ptr\n    x_ptr = res\n    for start in"),
+        ("a running value", "res = -tl.load", "res = res - tl.load"),
+        ("a place that is a number", "tl.store(grad_ptr + cols", "tl.store(grad_ptr + tl.load(x_ptr)"),
         ("two launches", "    # a row each\n", "    _k[(rows,)](x, 1, x, cols, BLOCK_SIZE=1024)\n"),
         ("a gradient that is handed over twice", "_k[(rows,)](x, x", "_k[(rows,)](grads, x"),
         ("a name that is taken", "    rows, cols = x.shape", "    rows, cols = x.shape\n    print(is_number)"),

@@ -56,6 +56,11 @@ def test_there_is_nothing_to_scale_twice() -> None:
         ("no product", "grads * grad_output", "grads / grad_output"),
         ("a part of a sum", "grads * grad_output", "grads * grad_output + 1"),
         ("made anew", "    # The last", "    grad_output = grad_output * 2\n    # The last"),
+        (
+            "two products",
+            "    return grads * grad",
+            "    if weight:\n        return weight * grad_output\n    return grads * grad",
+        ),
         ("a name that is taken", "def loss_backward", "def _scaled(x):\n    return x\n\n\ndef loss_backward"),
         ("no language to write a kernel in", "import triton.language as tl", "from triton import language as tl"),
     ],
@@ -86,6 +91,14 @@ for shape, strides in (*PADDED, *DENSE):
     given, factor = torch.randn(2000).as_strided(shape, strides), torch.tensor(-2.5)
     expected, found = before.loss_backward(given, factor), after.loss_backward(given, factor)
     assert found.stride() == expected.stride() and torch.equal(found, expected), (shape, strides, found.stride())
+
+whole = torch.arange(6).view(2, 3)
+expected, found = before.loss_backward(whole, torch.tensor(2.5)), after.loss_backward(whole, torch.tensor(2.5))
+assert found.dtype == expected.dtype == torch.float32 and torch.equal(found, expected)
+asked = torch.tensor(2.5, requires_grad=True)
+assert after.loss_backward(torch.randn(4, 5), asked).requires_grad
+with torch.no_grad():
+    assert not after.loss_backward(torch.randn(4, 5), asked).requires_grad
 
 launched = []
 kernel = after._scale_kernel

@@ -374,6 +374,41 @@ def test_the_property_of_a_device_is_known_as_well() -> None:
     assert found is not None and "n = 2 * props(x).multi_processor_count" in found.text
 
 
+@pytest.mark.parametrize("before", ["n_rows // ", "n_rows % ", "n_rows - ", "n_rows / "])
+def test_what_is_divided_by_the_number_has_no_more_programs(before: str) -> None:
+    """`rows // 2 * count` would be fewer rows for more programs."""
+    assert more_programs.rewrite(SIZED.replace("n = props", f"n = {before}props")) is None
+
+
+REDUCED = """
+
+@triton.jit
+def _reduce(y, n_programs, n_cols, MOST: tl.constexpr):
+    idx = tl.arange(0, MOST)
+    for col in range(n_cols):
+        part = tl.load(y + idx * n_cols + col, mask=idx < n_programs)
+        tl.store(y + col, tl.sum(part))
+
+
+def run("""
+
+
+def test_shares_that_are_taken_at_once_are_as_many_as_before() -> None:
+    """Of 256 places 132 are taken, and 264 would not fit."""
+    text = SIZED.replace("\n\ndef run(", REDUCED)
+    launch = "    _reduce[(1,)](y, n, n_cols, MOST={most})\n"
+    assert text != SIZED and text.endswith("\n")
+    assert more_programs.rewrite(text + launch.format(most=256)) is None
+    assert more_programs.rewrite(text + launch.format(most="triton.next_power_of_2(n)")) is not None
+
+
+@pytest.mark.parametrize("makes", ["torch.zeros(n, 8)", "torch.empty((n, 8))", "x.new_zeros(n)"])
+def test_where_another_function_makes_room_for_the_programs_there_are_as_many_as_before(makes: str) -> None:
+    other = f"\n\ndef room(x):\n    n = props(x).multi_processor_count\n    return {makes}\n"
+    assert more_programs.rewrite(SIZED + other) is None
+    assert more_programs.rewrite(SIZED + other.replace(makes, "n")) is not None
+
+
 def test_a_kernel_that_does_not_loop_gets_no_more_programs() -> None:
     assert more_programs.rewrite(SIZED.replace("for _ in range(2):\n        pass", "pass")) is None
 

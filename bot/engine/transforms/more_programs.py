@@ -53,6 +53,12 @@ ASKED = m.Call(
 )
 
 
+NEW = m.Call(
+    func=m.Attribute(m.Name("torch"), m.Name("empty") | m.Name("zeros") | m.Name("ones") | m.Name("full"))
+    | m.Attribute(attr=m.Name("new_empty") | m.Name("new_zeros"))
+)
+
+
 def _counts(function: cst.FunctionDef) -> list[cst.BaseExpression]:
     """Expressions for the number of multiprocessors."""
     return [found for found in findall(function, PROPERTY | ASKED) if isinstance(found, cst.BaseExpression)]
@@ -69,12 +75,37 @@ def _launched(function: cst.FunctionDef, module: cst.Module) -> list[cst.Functio
 
 
 def _multiplied(function: cst.FunctionDef, count: cst.BaseExpression) -> tuple[cst.BaseExpression, int]:
-    """The expression with the factor it already has."""
-    for found in findall(function, m.BinaryOperation(left=m.Integer(), operator=m.Multiply())):
+    """The expression with the factor it already has. Behind `rows //` another factor would be one of the rows."""
+    for found in findall(function, m.BinaryOperation()):
         product = cst.ensure_type(found, cst.BinaryOperation)
-        if product.right is count:
+        if product.right is count and m.matches(product, m.BinaryOperation(left=m.Integer(), operator=m.Multiply())):
             return product, kernels.integer(product.left) or 1
+        if product.right is count and not _depends(function, count):
+            raise NotUnderstood("something is divided by the number of multiprocessors")
     return count, 1
+
+
+def _makes_room(function: cst.FunctionDef) -> bool:
+    """Whether it makes a tensor by that number for somebody else."""
+    return bool(_counts(function)) and bool(findall(function, NEW)) and not findall(function, source.LAUNCH)
+
+
+def _is_counted_out(module: cst.Module, function: cst.FunctionDef, line: cst.SimpleStatementLine) -> bool:
+    """Whether a kernel takes the shares of all programs at once, of which there are no more than a number says."""
+    for kernel in _launched(function, module):
+        made = addresses.names_of(kernel).made
+        for site in source.sites(module, str(kernel.name.value)):
+            told = {name: kernels.told(site.call, kernel, name) for name in source.parameters(kernel)}
+            fixed = {name for name, value in told.items() if isinstance(value, cst.Integer)}
+            counts = {name for name, value in told.items() if value and source.code(value) in source.targets(line)}
+            blocks = {
+                at for at, value in made.items() if any(m.matches(value, kernels.arange_of(one)) for one in fixed)
+            }
+            compared = m.Comparison(comparisons=[m.ComparisonTarget(m.LessThan(), m.Name())])
+            for found in (cst.ensure_type(one, cst.Comparison) for one in findall(kernel, compared)):
+                if source.code(found.left) in blocks and source.code(found.comparisons[0].comparator) in counts:
+                    return True
+    return False
 
 
 def _statement_of(function: cst.FunctionDef, node: cst.CSTNode) -> cst.SimpleStatementLine:
@@ -168,6 +199,8 @@ def _doubled(module: cst.Module, function: cst.FunctionDef, up_to: int | None) -
     if 2 * factor not in WORDS or _depends(function, counts[0]):
         return None
     line = _statement_of(function, counts[0])
+    if _is_counted_out(module, function, line):
+        return None
     count, word = source.code(counts[0]), WORDS[2 * factor]
     times, where, title = str(2 * factor), f"{word} on each, not one", f"{word} programs on each multiprocessor"
     if up_to is None and factor == 1 and all(_blocks(kernel) for kernel in launched):
@@ -202,7 +235,10 @@ def rewrite(text: str, up_to: int | None = None) -> Rewrite | None:
     `up_to`: the widest row that leaves room for others on its multiprocessor, where some do not."""
     try:
         module = source.parse(text)
-        found = [done for f in source.all_functions(module) if (done := _doubled(module, f, up_to)) is not None]
+        functions = source.all_functions(module)
+        if any(_makes_room(function) for function in functions):
+            return None
+        found = [done for f in functions if (done := _doubled(module, f, up_to)) is not None]
     except NotUnderstood:
         return None
     if len(found) != 1:

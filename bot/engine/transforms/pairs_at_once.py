@@ -82,6 +82,10 @@ def _access(line: cst.BaseStatement) -> Access:
         name = names[0] if len(names) == 1 and source.is_plain(line, names[0]) else ""
     if not name or set(_keywords(call)) - {"mask", "other"}:
         raise NotUnderstood("a number without a name, or more than a mask is said")
+    if any(
+        findall(arg.value, m.Name()) for arg in call.args if arg.keyword is not None and arg.keyword.value == "other"
+    ):
+        raise NotUnderstood("what is not there may be a row")
     return Access(line, call, *_address(given[0]), name)
 
 
@@ -99,10 +103,28 @@ def _pairs(block: Sequence[cst.BaseStatement]) -> Iterator[tuple[int, Access, Ac
             at += 1
             continue
         same = (first.place, first.columns, first.others) == (second.place, second.columns, second.others)
-        if same and not first.is_odd and second.is_odd and _go_together(first, second):
+        together = _go_together(first, second) and _are_alike(block[:at], first, second)
+        if same and not first.is_odd and second.is_odd and together:
             yield at, first, second
             at += 1
         at += 1
+
+
+def _are_alike(before: Sequence[cst.BaseStatement], first: Access, second: Access) -> bool:
+    """Whether two numbers to be stored are made of the same ones, with the same casts: pairs are of one type."""
+    if not _is_store(first.call):
+        return True
+    made = []
+    for name in (first.name, second.name):
+        lines = [line for line in before if source.is_plain(line, name)]
+        names = findall(source.value(lines[-1]), m.Name()) if lines else []
+        made.append(({source.code(one) for one in names}, _casts(lines[-1]) if lines else []))
+    return bool(made[0][0]) and made[0] == made[1]
+
+
+def _casts(line: cst.BaseStatement) -> list[str]:
+    found = [source.code(one) for one in findall(line, m.Call(func=m.Attribute(attr=m.Name("to"))))]
+    return sorted(text.rpartition(".to(")[2] for text in found)
 
 
 def _go_together(first: Access, second: Access) -> bool:

@@ -19,6 +19,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import addresses, kernels, runs, shapes, source
+from bot.engine.bindings import times_bound
 from bot.engine.finding import findall
 from bot.engine.row_edits import MASK, PARAMETER, SIZE, VARIABLE, RowEdits
 from bot.engine.shapes import Shapes
@@ -102,17 +103,19 @@ def _told(site: LaunchSite, kernel: cst.FunctionDef, rows: str) -> str:
     """The parameter that is told the number of rows already; empty where there is none."""
     for parameter in source.parameters(kernel):
         given = kernels.told(site.call, kernel, parameter)
-        if given is not None and source.code(given) == rows:
+        if given is not None and source.code(given) == rows and not times_bound(kernel, parameter):
             return parameter
     return ""
 
 
 def _loaded(kernel: cst.FunctionDef, found: Shapes) -> tuple[str, ...]:
+    """The rows that are always loaded: what a constant asks for may not be there."""
     names, parameters = addresses.names_of(kernel), source.parameters(kernel)
-    pointers = tuple(runs.base_of(call.args[0].value, names, parameters) for call in found.blocks)
-    if not pointers:
-        raise NotUnderstood("it loads no row")
-    return pointers
+    optional = [call for branch in findall(kernel, m.If() | m.IfExp()) for call in kernels.calls(branch, "load")]
+    always = [call for call in found.blocks if not any(call is one for one in optional)]
+    if not always:
+        raise NotUnderstood("it loads no row, or none always")
+    return tuple(runs.base_of(call.args[0].value, names, parameters) for call in always)
 
 
 def _launch(
@@ -180,6 +183,8 @@ def _several_in(kernel: cst.FunctionDef, row: str, rows: str) -> cst.FunctionDef
 
 def rewrite(text: str, only: str = "") -> Rewrite | None:
     """Every kernel of the file that takes a row a program, forward and backward alike."""
+    if "import triton" not in text.splitlines():
+        return None
     return each_kernel(
         text,
         _several,

@@ -19,6 +19,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import kernels, source
+from bot.engine.bindings import bound_in
 from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.transforms import read_the_number, scale_in_kernel
@@ -28,6 +29,9 @@ PARAMETER, VARIABLE = "scale_ptr", "is_number"
 WHY = "One number for all elements: the kernel multiplies by it as it stores, and the host need not look at it."
 DONE = "The kernel multiplied by it. One row of a padded tensor has no padding in a product, and none here."
 DIVIDED = "The number is divided, not the tensor."
+SIZES = m.Name("shape") | m.Name("stride") | m.Name("device") | m.Name("dtype") | m.Name("numel") | m.Name("dim")
+NEW = ("empty", "zeros", "new_empty", "new_zeros", "empty_like", "zeros_like")
+ROOM = m.Call(func=m.Attribute(attr=m.Name(m.MatchIfTrue(lambda name: name in NEW))))
 STORE = m.SimpleStatementLine(body=[m.Expr(value=m.Call(func=m.Attribute(value=m.Name("tl"), attr=m.Name("store"))))])
 
 
@@ -66,7 +70,41 @@ def _store(kernel: cst.FunctionDef, pointer: str) -> tuple[cst.SimpleStatementLi
     value = kernels.argument(call, 1, "value")
     if not isinstance(value, cst.Name) or not source.loads(call.args[0].value, pointer):
         raise NotUnderstood("what is stored has no name")
+    _only_stored(kernel, mine[0], value.value)
+    if "arange" not in _spelt_out(kernel, call.args[0].value):
+        raise NotUnderstood("the gradient is stored by numbers, and perhaps not all of it")
     return mine[0], value.value
+
+
+def _spelt_out(kernel: cst.FunctionDef, place: cst.BaseExpression) -> str:
+    """An address, with what its names are made of."""
+    lines = [line for line in findall(kernel, m.SimpleStatementLine()) if len(source.targets(line)) == 1]
+    seen, text, wanted = set[str](), source.code(place), [place]
+    while wanted:
+        for node in findall(wanted.pop(), m.Name()):
+            name = str(cst.ensure_type(node, cst.Name).value)
+            values = [source.value(line) for line in lines if source.is_plain(line, name)] if name not in seen else []
+            seen.add(name)
+            wanted += values
+            text += "".join(source.code(value) for value in values)
+    return text
+
+
+def _only_stored(kernel: cst.FunctionDef, store: cst.SimpleStatementLine, name: str) -> None:
+    """Made right here, in each turn anew, and read no more behind: the name stands for the product from here on."""
+    block = next(
+        block.body
+        for block in findall(kernel, m.IndentedBlock())
+        if isinstance(block, cst.IndentedBlock) and any(line is store for line in block.body)
+    )
+    at = next(at for at, line in enumerate(block) if line is store)
+    makers = [place for place, line in enumerate(block[:at]) if bound_in(line)[name]]
+    anew = makers and not source.loads(block[makers[0]], name)
+    if not anew or source.loads(store, name) != 1 or any(source.loads(line, name) for line in block[at + 1 :]):
+        raise NotUnderstood("what is stored is more than what is stored")
+    within = sum(source.loads(line, name) for line in block)
+    if source.loads(kernel, name) != within:
+        raise NotUnderstood("what is stored is read elsewhere")
 
 
 def _scaled(kernel: cst.FunctionDef, pointer: str) -> cst.FunctionDef:
@@ -95,14 +133,23 @@ def _none() -> cst.SimpleWhitespace:
     return cst.SimpleWhitespace("")
 
 
+def _takes(line: cst.CSTNode, gradient: str) -> bool:
+    """Whether a line before the launch does more than to make room for the gradient, or to ask for its sizes."""
+    if source.is_plain(line, gradient):
+        return not m.matches(source.value(line), ROOM)
+    return len(findall(line, m.Name(gradient))) != len(findall(line, m.Attribute(m.Name(gradient), SIZES)))
+
+
 def _host(site: LaunchSite, ending: Ending) -> list[tuple[cst.CSTNode, list[cst.BaseStatement]]]:
     """The launch, and the shortcut that no longer has to wait. What its author said of it stays above it."""
     body = source.statements(site.function)
     if not isinstance(body[site.position], cst.SimpleStatementLine) or source.loads(site.function, VARIABLE):
         raise NotUnderstood("the launch may not happen, or a name is taken")
-    if any(findall(line, m.Name(ending.gradient)) for line in body[site.position + 1 : -2]):
-        raise NotUnderstood("the gradient is looked at before it is multiplied")
     factor = ending.factor
+    if any(findall(line, m.Name(ending.gradient) | m.Name(factor)) for line in body[site.position + 1 : -2]):
+        raise NotUnderstood("the gradient is looked at before it is multiplied, or the number is changed")
+    if any(_takes(line, ending.gradient) for line in body[: site.position]):
+        raise NotUnderstood("the gradient has another name, or something in it already")
     alone = f"{VARIABLE} = {factor}.dim() == 0 and {factor}.device == {ending.gradient}.device"
     call = source.with_argument(site.call, PARAMETER, source.expression(f"{factor} if {VARIABLE} else None"))
     said = read_the_number.without_reason(tuple(ending.shortcut.leading_lines))
@@ -130,6 +177,21 @@ def _caller(module: cst.Module, function: cst.FunctionDef) -> tuple[cst.SimpleSt
     return None
 
 
+def _is_read_later(module: cst.Module, division: cst.If, number: str) -> bool:
+    for outer in source.all_functions(module):
+        body = list(source.statements(outer))
+        at = next((at for at, line in enumerate(body) if line is division), None)
+        if at is not None:
+            return any(source.loads(line, number) for line in body[at + 1 :])
+    return True
+
+
+def _is_of_the_call(divisor: cst.BaseExpression, call: cst.BaseExpression) -> bool:
+    """Whether what is divided by may be something that the call makes: a tensor that it is given, beyond its sizes."""
+    given = {str(node.value) for node in findall(call, m.Name()) if isinstance(node, cst.Name)}
+    return any(source.loads(divisor, name) != len(findall(divisor, m.Attribute(m.Name(name), SIZES))) for name in given)
+
+
 def _divided(
     module: cst.Module, function: cst.FunctionDef, factor: str
 ) -> list[tuple[cst.CSTNode, list[cst.BaseStatement]]]:
@@ -143,6 +205,8 @@ def _divided(
     given = kernels.told(cst.ensure_type(assign.value, cst.Call), function, factor)
     if not isinstance(given, cst.Name) or source.loads(assign.value, given.value) != 1:
         return []
+    if _is_read_later(module, division, given.value):
+        return []
     quotient = m.BinaryOperation(left=m.Name(name), operator=m.Divide())
     lines = [cst.ensure_type(one, cst.SimpleStatementLine) for one in findall(division, m.SimpleStatementLine())]
     dividing = [one for one in lines if not m.matches(one, m.SimpleStatementLine(body=[m.Pass()]))]
@@ -154,6 +218,9 @@ def _divided(
     number = given.value
     read = findall(division, m.Name(name) | m.Name(number))
     if not plain or len(plain) != len(dividing) or len(read) != 2 * len(plain):
+        return []
+    quotients = [cst.ensure_type(one.value, cst.BinaryOperation) for one in plain]
+    if any(_is_of_the_call(one.right, assign.value) for one in quotients):
         return []
 
     class Divide(cst.CSTTransformer):  # type: ignore[misc]  # libcst is not followed

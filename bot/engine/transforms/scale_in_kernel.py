@@ -39,6 +39,8 @@ def _scaled(x, factor):
     """x * factor, without the broadcast that torch makes of a factor that has no dimensions."""
     if factor.dim() > 0 or factor.device != x.device or x.numel() < 2 or not x.is_contiguous():
         return x * factor
+    if not x.is_floating_point() or (torch.is_grad_enabled() and (x.requires_grad or factor.requires_grad)):
+        return x * factor  # of another type than x, or to be differentiated again
     if 1 in x.shape and x.stride() != x.view(-1).view(x.shape).stride():
         return x * factor  # one row of a padded tensor: torch's product has no padding
     out = torch.empty_like(x)
@@ -62,15 +64,16 @@ def factor_of(function: cst.FunctionDef) -> str:
 
 def returned(function: cst.FunctionDef) -> tuple[cst.SimpleStatementLine, cst.BinaryOperation, cst.BaseExpression]:
     """`return gradient * factor`, in either order: the line, the product and the gradient."""
-    factor = factor_of(function)
+    factor, found = factor_of(function), []
     for line in findall(function, m.SimpleStatementLine(body=[m.Return(value=PRODUCT)])):
         line = cst.ensure_type(line, cst.SimpleStatementLine)
         product = cst.ensure_type(cst.ensure_type(line.body[0], cst.Return).value, cst.BinaryOperation)
         sides = (product.left, product.right)
         others = [side for side in sides if not m.matches(side, m.Name(factor))]
-        if len(others) == 1:
-            return line, product, others[0]
-    raise NotUnderstood("no product is returned")
+        found += [(line, product, others[0])] if len(others) == 1 else []
+    if len(found) != 1:
+        raise NotUnderstood(f"{len(found)} products are returned")
+    return found[0]
 
 
 def rewrite(text: str) -> Rewrite | None:
@@ -89,6 +92,8 @@ def rewrite(text: str) -> Rewrite | None:
     if len(found) != 1:
         return None
     ((function, line, product, gradient),) = found
+    if not own_kernel.knows_the_device(function):
+        return None
     call = source.expression(f"_scaled({source.code(gradient)}, {factor_of(function)})")
     changed = cst.ensure_type(line.deep_replace(product, call), cst.SimpleStatementLine)
     inside = cst.ensure_type(function.deep_replace(line, changed), cst.FunctionDef)

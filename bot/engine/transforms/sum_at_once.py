@@ -33,6 +33,8 @@ def _sum_shares_kernel(shares_ptr, sum_ptr, n_shares, n_cols, SHARES: tl.constex
 
 def _sum_shares(shares, dtype):
     """The sum over the first axis, rounded once: for torch a sum and a cast."""
+    if shares.numel() >= 2**31:
+        return shares.sum(dim=0).to(dtype)
     n_shares, n_cols = shares.shape
     total = torch.empty(n_cols, dtype=dtype, device=shares.device)
     SHARES, COLUMNS = min(1 << (n_shares - 1).bit_length(), 256), 32
@@ -47,6 +49,8 @@ def _is_made_here(function: cst.FunctionDef, name: str) -> bool:
     targets = [t for t in findall(function, m.AssignTarget()) if findall(t, m.Name(name))]
     lines = [line for line in findall(function, m.SimpleStatementLine()) if source.is_plain(line, name)]
     if len(lines) != len(targets) or findall(function, m.AugAssign(target=m.Name(name))):
+        return False
+    if name in source.parameters(function):
         return False
     rows = []
     for line in lines:
@@ -74,7 +78,8 @@ def _sums(function: cst.FunctionDef) -> list[tuple[cst.Call, str]]:
         call = cst.ensure_type(node, cst.Call)
         inner = cst.ensure_type(cst.ensure_type(call.func, cst.Attribute).value, cst.Call)
         name = source.code(cst.ensure_type(inner.func, cst.Attribute).value)
-        if inner.args and _is_made_here(function, name) and not findall(call, m.Comment()):
+        is_type = m.matches(call.args[0].value, sum_together.A_TYPE)
+        if is_type and inner.args and _is_made_here(function, name) and not findall(call, m.Comment()):
             found.append((call, name))
     return found
 
@@ -90,6 +95,8 @@ def rewrite(text: str) -> Rewrite | None:
     if len(found) != 1:
         return None
     ((function, call, shares),) = found
+    if not own_kernel.knows_the_device(function):
+        return None
     new = source.expression(f"_sum_shares({shares}, {source.code(call.args[0].value)})")
     changed = cst.ensure_type(function.deep_replace(call, new), cst.FunctionDef)
     return Rewrite(

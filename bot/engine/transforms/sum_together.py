@@ -6,7 +6,8 @@ bfloat16), besides what lies between them, and of 79 us at 8192 x 1024. One kern
 and rounds as it stores.
 
 Looked for where two such sums stand side by side, of tensors in float32 that the function made itself with as many
-rows, each used for nothing else. With one tensor missing torch does what it did. A single sum is for `sum_at_once`.
+rows, each used for nothing else. With one tensor missing, or more elements than 32 bits count, torch does what it did.
+A single sum is for `sum_at_once`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import source
+from bot.engine.bindings import bound_in, times_bound
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms import own_kernel
@@ -41,6 +43,14 @@ ROUNDED = m.Call(
     ),
     args=[m.Arg(keyword=None, star="")],
 )
+A_TYPE = (
+    m.Attribute(attr=m.Name("dtype"))
+    | m.Attribute(value=m.Name("torch"))
+    | m.Name(m.MatchIfTrue(lambda name: "type" in name))
+)
+SEVERAL = m.Call(func=m.Attribute(attr=m.Name("size")), args=[]) | m.Attribute(attr=m.Name("shape"))
+A_SHAPE = m.Name(m.MatchIfTrue(lambda name: "shape" in name or "size" in name))
+"""One size alone that may be all of them. Where there are two, each is a number."""
 MADE = m.Call(func=m.Attribute(value=m.Name("torch"), attr=m.OneOf(m.Name("empty"), m.Name("zeros"))))
 HELPER = '''@triton.jit
 def _sum_columns(shares_ptr, sum_ptr, n_shares, n_cols, SHARES: tl.constexpr, COLUMNS: tl.constexpr):
@@ -72,7 +82,7 @@ def _sum_shares_kernel(
 
 def _sum_shares(first, first_type, second, second_type):
     """Both tensors added up over their first axis, each rounded once."""
-    if first is None or second is None:
+    if first is None or second is None or max(first.numel(), second.numel()) >= 2**31:
         both = ((first, first_type), (second, second_type))
         return tuple(None if shares is None else shares.sum(dim=0).to(dtype) for shares, dtype in both)
     n_shares, widest = first.shape[0], max(first.stride(0), second.stride(0))
@@ -110,6 +120,18 @@ class Sum:
     """`shares.sum()`: of a tensor with one axis."""
 
 
+def _is_otherwise_none(function: cst.FunctionDef, one: Sum) -> bool:
+    """Whether a name that is given its sum under a condition has nothing else to stand for without it."""
+    if not isinstance(one.statement, cst.If) or one.name == one.shares:
+        return True
+    nothing = [
+        line
+        for line in source.statements(function)
+        if source.is_plain(line, one.name) and m.matches(source.value(line), m.Name("None"))
+    ]
+    return one.name not in source.parameters(function) and times_bound(function, one.name) == 1 + len(nothing)
+
+
 def _sum(statement: cst.CSTNode) -> Sum | None:
     condition, line = "", statement
     said: tuple[cst.EmptyLine, ...] = ()
@@ -127,6 +149,8 @@ def _sum(statement: cst.CSTNode) -> Sum | None:
     inner = cst.ensure_type(cst.ensure_type(value.func, cst.Attribute).value, cst.Call)
     shares = source.code(cst.ensure_type(inner.func, cst.Attribute).value)
     dtype = source.code(value.args[0].value)
+    if not m.matches(value.args[0].value, A_TYPE):
+        return None
     said = (*said, *made.leading_lines)
     if len(findall(statement, m.Comment())) != sum(line.comment is not None for line in said):
         return None  # what is said behind a line would be lost
@@ -156,12 +180,26 @@ def rows_made(value: cst.BaseExpression, axes: int) -> str:
     if not isinstance(value, cst.Call) or not m.matches(value, MADE):
         raise NotUnderstood("the shares are not made here")
     keywords = {arg.keyword.value: source.code(arg.value) for arg in value.args if arg.keyword is not None}
+    if any(arg.star for arg in value.args):
+        raise NotUnderstood("a size may be several")
     sizes = [arg.value for arg in value.args if arg.keyword is None]
     if len(sizes) == 1 and isinstance(sizes[0], cst.Tuple):
+        if not all(isinstance(element, cst.Element) for element in sizes[0].elements):
+            raise NotUnderstood("a size may be several")
         sizes = [element.value for element in sizes[0].elements]
     if keywords.get("dtype") != "torch.float32" or set(keywords) - {"dtype", "device"} or len(sizes) != axes:
         raise NotUnderstood("the shares are not in float32, or of another shape")
+    if any(m.matches(size, SEVERAL) or (axes == 1 and m.matches(size, A_SHAPE)) for size in sizes):
+        raise NotUnderstood("a size may be several")
     return source.code(sizes[0])
+
+
+def _is_settled(function: cst.FunctionDef, pair: tuple[Sum, Sum], rows: str) -> bool:
+    """Whether the number of rows is the same where either is made."""
+    body = source.statements(function)
+    first, last = sorted(next(at for at, line in enumerate(body) if source.is_plain(line, one.shares)) for one in pair)
+    names = {str(node.value) for node in findall(source.expression(rows), m.Name()) if isinstance(node, cst.Name)}
+    return not any(names & set(bound_in(line)) for line in body[first:last])
 
 
 def _place(body: object, one: Sum) -> int:
@@ -180,6 +218,12 @@ def _together(first: Sum, second: Sum) -> cst.SimpleStatementLine:
     return source.assignment(text).with_changes(leading_lines=lines)
 
 
+def _asks_for(one: Sum, name: str) -> bool:
+    """Whether its type or its condition is of that name."""
+    said = [source.expression(text) for text in (one.dtype, one.condition) if text]
+    return any(findall(expression, m.Name(name)) for expression in said)
+
+
 def _pairs(function: cst.FunctionDef) -> list[tuple[Sum, Sum]]:
     """Neighbours that may be added up together."""
     found = []
@@ -187,8 +231,11 @@ def _pairs(function: cst.FunctionDef) -> list[tuple[Sum, Sum]]:
         first, second = _sum(one), _sum(other)
         if first is None or second is None or second.shares == first.name or first.shares == second.shares:
             continue
+        if not all(_is_otherwise_none(function, one) for one in (first, second)) or _asks_for(second, first.name):
+            continue
         try:
-            if _rows_of(function, first) == _rows_of(function, second):
+            rows = _rows_of(function, first)
+            if rows == _rows_of(function, second) and _is_settled(function, (first, second), rows):
                 found.append((first, second))
         except NotUnderstood:
             continue
@@ -206,6 +253,8 @@ def rewrite(text: str) -> Rewrite | None:
     if len(found) != 1:
         return None
     ((function, (first, second)),) = found
+    if not own_kernel.knows_the_device(function):
+        return None
     inside = source.spliced(
         cst.Module(body=[function]), [(first.statement, [_together(first, second)]), (second.statement, [])]
     )
