@@ -57,6 +57,6 @@ def _fits(campaign: Campaign, file: Path, repo: Repo, kernel: str) -> None:
 
 def read(file: Path, repo: Repo, kernel: str) -> Resumed:
     """What FILE holds, once it is sure that it can go on here."""
-    campaign, _ = rebuild.profiled(file, repo.path)
+    campaign = rebuild.read(file, repo.path)
     _fits(campaign, file, repo, kernel)
     return Resumed(campaign.id, rebuild.text_of(file, repo.path))

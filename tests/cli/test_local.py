@@ -326,6 +326,15 @@ def test_a_campaign_of_another_checkout_goes_on_from_its_journal(here: Checkout,
     assert not (other.folder / ".journal.jsonl").exists()
 
 
+def test_one_that_was_stopped_before_anything_was_measured_goes_on_as_well(here: Checkout) -> None:
+    path, words, other = carried(here)
+    lines = path.read_text().splitlines(keepends=True)
+    assert '"campaign_requested"' in lines[0]
+    path.write_text(lines[0])
+    assert other.run("--resume", str(path), "--yes", *words).return_value == 0
+    assert other.campaign().id == here.campaign().id and other.campaign().outcome is Outcome.PUSHED
+
+
 def unresumed(checkout: Checkout, *words: str) -> UserError:
     error = checkout.run(*words).exception
     assert isinstance(error, UserError), error

@@ -15,6 +15,10 @@ LANES = RESULTS / "campaigns" / "lanes.sh"
 STAND_IN = """#!/usr/bin/env bash
 # kernelwright optimize KERNEL --repo . ...
 mkdir -p optimization/$2
+while [ "${@: -2:1}" = --resume ]; do
+  cp "${@: -1}" optimization/$2/journal.jsonl
+  set -- "${@:1:$#-2}"
+done
 echo "$CUDA_VISIBLE_DEVICES $*" >> optimization/$2/journal.jsonl
 [ "$2" != jsd ] || sleep 20
 echo "$2 is done"
