@@ -46,8 +46,12 @@ def text_of(path: Path, root: Path) -> str:
 
 
 def read(path: Path, root: Path) -> Campaign:
+    return campaign_of(text_of(path, root), path.name)
+
+
+def campaign_of(text: str, name: str) -> Campaign:
     """The campaign of a journal that is whole to its last byte: half a line may have been the one that counts."""
-    lines = journal.parse(text_of(path, root), path.name)
+    lines = journal.parse(text, name)
     for line in lines:
         _check(line.fact, tuple(one.fact for one in lines[: line.seq]))
     return fold(Campaign(id=id_of(lines)), (line.fact for line in lines))

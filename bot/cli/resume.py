@@ -57,6 +57,7 @@ def _fits(campaign: Campaign, file: Path, repo: Repo, kernel: str) -> None:
 
 def read(file: Path, repo: Repo, kernel: str) -> Resumed:
     """What FILE holds, once it is sure that it can go on here."""
-    campaign = rebuild.read(file, repo.path)
+    text = rebuild.text_of(file, repo.path)
+    campaign = rebuild.campaign_of(text, file.name)
     _fits(campaign, file, repo, kernel)
-    return Resumed(campaign.id, rebuild.text_of(file, repo.path))
+    return Resumed(campaign.id, text)

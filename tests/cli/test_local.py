@@ -350,8 +350,8 @@ def test_what_cannot_go_on_is_refused_and_moves_nothing(here: Checkout) -> None:
     error = unresumed(other, "--resume", str(other.root / "nothing.jsonl"))
     assert "cannot be read" in str(error)
     softmax = ["softmax", "--repo", str(other.root), "--resume", str(path)]
-    error = CliRunner().invoke(optimize, softmax, standalone_mode=False).exception  # type: ignore[assignment]
-    assert isinstance(error, UserError) and f"about {KERNEL}, not softmax" in str(error)
+    other_kernel = CliRunner().invoke(optimize, softmax, standalone_mode=False).exception
+    assert isinstance(other_kernel, UserError) and f"about {KERNEL}, not softmax" in str(other_kernel)
     assert not (other.root / "optimization").exists()
     other.run(*words)
     begun = other.campaign().id

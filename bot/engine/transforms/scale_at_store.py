@@ -100,11 +100,13 @@ def _only_stored(kernel: cst.FunctionDef, store: cst.SimpleStatementLine, name: 
     at = next(at for at, line in enumerate(block) if line is store)
     makers = [place for place, line in enumerate(block[:at]) if bound_in(line)[name]]
     anew = makers and not source.loads(block[makers[0]], name)
-    if not anew or source.loads(store, name) != 1 or any(source.loads(line, name) for line in block[at + 1 :]):
-        raise NotUnderstood("what is stored is more than what is stored")
-    within = sum(source.loads(line, name) for line in block)
-    if source.loads(kernel, name) != within:
-        raise NotUnderstood("what is stored is read elsewhere")
+    if not anew:
+        raise NotUnderstood("what is stored is not made anew before each store")
+    if (
+        source.loads(store, name) != 1
+        or source.loads(kernel, name) != sum(source.loads(one, name) for one in block[:at]) + 1
+    ):
+        raise NotUnderstood("what is stored is read again behind, or elsewhere")
 
 
 def _scaled(kernel: cst.FunctionDef, pointer: str) -> cst.FunctionDef:
