@@ -147,7 +147,9 @@ class Checker:
 
     def _results(self, compared: Rows) -> tuple[CheckResult, ...]:
         ran = tuple(
-            CheckResult(case=r.case, passed=r.passed, worst=r.worst, margin=r.margin, detail=r.detail)
+            CheckResult(
+                case=r.case, passed=r.passed, worst=r.worst, margin=r.margin, detail=r.detail, excused=r.excused
+            )
             for r in compared.rows
         )
         return ran + tuple(CheckResult(case=case, passed=True, detail=why) for case, why in self._plan.skipped)

@@ -251,3 +251,23 @@ def test_calls_that_cannot_be_asked_alone_are_those_it_is_wrong_or_far_off_in() 
     wrong, right_ = CheckResult(case="a", passed=False), CheckResult(case="b", passed=True)
     checker.baseline = Checked(rows=(wrong, right_), unheld=frozenset({"002"}))
     assert checker.unheld == {"000", "001", "002"}
+
+
+def nothing_at_all(probe: Probe, tensors: dict[str, torch.Tensor], turn: int) -> Results:
+    found = right(probe, tensors, turn)
+    if probe.shape == ENOUGH:
+        found[OUTPUT] = None
+    return found
+
+
+def test_what_v0_is_far_off_in_is_held_against_nobody_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(KERNELS, "v0", nothing_at_all)
+    room = Room(tmp_path, monkeypatch)
+    own = room.checker.check_baseline(room.laid("v0")).rows
+    assert [(row.passed, row.excused) for row in own] == [(True, False), (False, False)]
+    assert [(row.passed, row.margin is None, row.excused) for row in room.check("right").rows] == [
+        (True, False, False),
+        (True, True, True),
+    ]

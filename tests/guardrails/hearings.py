@@ -157,10 +157,8 @@ def result(
     return CaseResult(case=name, **(plain | changes))
 
 
-def check(name: str, passed: bool = True, margin: float | None = 0.4, **more: str) -> CheckResult:
-    return CheckResult(
-        case=name, passed=passed, margin=margin, worst=more.get("worst", "y"), detail=more.get("detail", "")
-    )
+def check(name: str, passed: bool = True, margin: float | None = 0.4, **more: Any) -> CheckResult:
+    return CheckResult(case=name, passed=passed, margin=margin, **({"worst": "y"} | more))
 
 
 def passport(arch: str, ok: bool = True, spill: int = 0, error: str = "") -> Passport:

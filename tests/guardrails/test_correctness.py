@@ -68,6 +68,29 @@ def test_a_check_that_did_not_run_for_v0_is_asked_of_nobody_and_proves_nothing()
     assert h.rejections(judge(h.changed(h.hearing(), checks=checked(skipped)))) == ["correctness"]
 
 
+def test_where_v0_fails_with_the_inputs_of_today_nothing_is_held_against_the_variant() -> None:
+    unlucky = h.check("check-257", True, None, detail="not required", excused=True)
+    verdict = judge(h.changed(h.hearing(), checks=checked(unlucky)))
+    assert verdict.decision is Decision.ACCEPTED
+    assert verdict.reason == "1 more not asked for: v0 fails with what was drawn, first check-257"
+    wrong = h.check("check-1", False, 7.5)
+    assert h.rejections(judge(h.changed(h.hearing(), checks=checked(unlucky, wrong)))) == ["correctness"]
+
+
+@pytest.mark.parametrize(("passed", "margin"), [(False, None), (True, 1.5), (False, 0.5)])
+def test_who_is_excused_and_was_measured_all_the_same_is_judged(passed: bool, margin: float | None) -> None:
+    contradicts_itself = h.check("check-257", passed, margin, excused=True)
+    heard = h.changed(h.hearing(), checks=checked(contradicts_itself))
+    assert h.rejections(judge(heard)) == ["correctness"]
+
+
+def test_inputs_that_v0_fails_with_everywhere_show_nothing() -> None:
+    unlucky = tuple(h.check(case.id, True, None, excused=True) for case in h.CHECKS)
+    verdict = judge(h.changed(h.hearing(), checks=unlucky))
+    assert verdict.decision is Decision.REJECTED
+    assert verdict.reason == "no case could be checked, so nothing shows that it is right"
+
+
 def test_a_variant_that_nothing_was_asked_of_is_not_right() -> None:
     failing = tuple(h.check(case.id, False, 2.0) for case in h.CHECKS)
     baseline = h.measurement(h.V0, 100.0).model_copy(update={"checks": failing})
