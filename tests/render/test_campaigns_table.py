@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -362,6 +363,26 @@ def test_the_pace_counts_rounds_and_who_came_home_in_a_race(tmp_path: Path) -> N
     raced[-1]["left"] = "crashed"
     assert row(told(tmp_path / "b", journal(lines)), tmp_path / "b")["pace"] == f"{25 / (266 / 60):.1f}"
     assert row(told(tmp_path / "c", journal(until(lines, "profiled"))), tmp_path / "c")["pace"] == "-"
+
+
+@pytest.mark.parametrize(("pause", "is_one"), [(600, False), (601, True)])
+def test_a_campaign_that_went_on_later_says_how_long_it_lay(tmp_path: Path, pause: int, is_one: bool) -> None:
+    lines = facts(SECOND)
+    cut = len(until(lines, "variant_judged")) - 1
+    gap = datetime.fromisoformat(lines[cut]["at"]) - datetime.fromisoformat(lines[cut - 1]["at"])
+    for line in lines[cut:]:
+        line["at"] = (datetime.fromisoformat(line["at"]) + timedelta(seconds=pause) - gap).isoformat()
+    said = row(told(tmp_path, journal(lines)), tmp_path)
+    assert ("of which pauses 10 min 1 s, races" in said["took"]) is is_one
+    assert (said["pace"] == "-") is is_one
+
+
+def test_a_pause_after_the_search_leaves_its_pace(tmp_path: Path) -> None:
+    lines = facts(SECOND)
+    before = row(told(tmp_path, journal(lines)), tmp_path)["pace"]
+    lines[-1]["at"] = (datetime.fromisoformat(lines[-1]["at"]) + timedelta(hours=1)).isoformat()
+    said = row(told(tmp_path / "b", journal(lines)), tmp_path / "b")
+    assert said["pace"] == before and "pauses 60 min" in said["took"]
 
 
 def test_rivals_are_held_against_the_variant_that_the_figures_are_of_or_against_v0(tmp_path: Path) -> None:

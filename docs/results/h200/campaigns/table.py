@@ -16,6 +16,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,8 @@ HERE = Path(__file__).resolve().parent
 BEGIN, END = "<!-- made by table.py -->\n", "<!-- end -->\n"
 NONE = Trusted("-")
 REPORT = "report.md"
+PAUSE_S = 600.0
+"""A command has ten minutes on these machines. Where no line was written for longer, nobody worked for a while."""
 SUMMARY = (
     *("Kernel", "How it ended", "Figures are of", "Variants", "A minute", "Forward + backward", "Forward", "Backward"),
     *("Full", "Rivals", "Slowest case, of its roof", f"{times.HOST_HEAD}, where it grew most"),
@@ -229,17 +232,24 @@ def _without_a_round(one: Read, home: Sequence[Racer]) -> set[str]:
     return {racer.idea for racer in home if racer.idea} - tried
 
 
+def gaps(lines: Sequence[JournalLine]) -> list[float]:
+    """Seconds from each line to the next."""
+    at = [datetime.fromisoformat(line.at) for line in lines]
+    return [(after - before).total_seconds() for before, after in pairwise(at)]
+
+
 def pace(one: Read) -> str:
     """Sources a minute that were new, from the profile to the end of the search: those that had a round, and those that
-    came home in a race."""
-    at = [datetime.fromisoformat(line.at) for line in one.lines]
-    begun = next((i for i, line in enumerate(one.lines) if isinstance(line.fact, Profiled)), None)
-    over = next((i for i, line in enumerate(one.lines) if isinstance(line.fact, SearchEnded)), -1)
+    came home in a race. Nobody knows it of a search that went on elsewhere: what was done again there has no line."""
+    begun = next((i for i, line in enumerate(one.lines) if isinstance(line.fact, Profiled)), 0)
+    over = next((i for i, line in enumerate(one.lines) if isinstance(line.fact, SearchEnded)), len(one.lines) - 1)
+    search = gaps(one.lines[begun : over + 1])
     home = [racer for race in one.campaign.races for racer in race.others if not racer.left]
     raced = sum(not racer.idea for racer in home) + len(_without_a_round(one, home))
     judged = sum(played.verdict is not None for played in one.campaign.rounds)
-    spent = (at[over] - at[begun]).total_seconds() / 60 if begun is not None else 0.0
-    return f"{(raced + judged) / spent:.1f}" if raced + judged and spent > 0 else NONE
+    spent = sum(search) / 60
+    known = raced + judged and spent > 0 and max(search) <= PAUSE_S
+    return f"{(raced + judged) / spent:.1f}" if known else NONE
 
 
 def rivals(one: Read) -> str:
@@ -317,13 +327,14 @@ def wrapper(one: Read) -> str:
 
 
 def took(one: Read) -> str:
-    first, last = (datetime.fromisoformat(one.lines[i].at) for i in (0, -1))
+    spent = gaps(one.lines)
     done = one.campaign.finalization
     runs = (*done.tests, *([done.untouched] if done.untouched else [])) if done else ()
     races = sum(race.seconds for race in one.campaign.races)
-    parts = {"races": races, "the library's tests": sum(run.seconds for run in runs)}
-    known = ", ".join(f"{what} {numbers.seconds(spent)}" for what, spent in parts.items() if spent)
-    return f"{numbers.seconds((last - first).total_seconds())}{f', of which {known}' if known else ''}"
+    pauses = sum(gap for gap in spent if gap > PAUSE_S)
+    parts = {"pauses": pauses, "races": races, "the library's tests": sum(run.seconds for run in runs)}
+    known = ", ".join(f"{what} {numbers.seconds(part)}" for what, part in parts.items() if part)
+    return f"{numbers.seconds(sum(spent))}{f', of which {known}' if known else ''}"
 
 
 def summary_row(one: Read, folder: Path) -> list[object]:
