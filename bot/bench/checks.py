@@ -146,13 +146,20 @@ class Checker:
         return frozenset(call.case for call in self._plan.checks if call.id in raised)
 
     def _results(self, compared: Rows) -> tuple[CheckResult, ...]:
+        wrong = self.excused
         ran = tuple(
             CheckResult(
-                case=r.case, passed=r.passed, worst=r.worst, margin=r.margin, detail=r.detail, excused=r.excused
+                case=r.case,
+                passed=r.passed,
+                worst=r.worst,
+                margin=r.margin,
+                detail=r.detail,
+                excused=r.excused or r.case in wrong,
             )
             for r in compared.rows
         )
-        return ran + tuple(CheckResult(case=case, passed=True, detail=why) for case, why in self._plan.skipped)
+        skipped = (CheckResult(case=case, passed=True, detail=why, excused=True) for case, why in self._plan.skipped)
+        return (*ran, *skipped)
 
     @property
     def excused(self) -> frozenset[str]:

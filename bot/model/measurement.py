@@ -95,8 +95,8 @@ class CheckResult(Word):
     margin: float | None = None
     """error / limit of `worst`; above 1 is wrong. None when it is not a number (NaN, wrong shape)."""
     detail: str = ""
-    excused: bool = False
-    """v0 fails with each of the inputs that were drawn for it this time, so that nothing could be held against it."""
+    excused: bool | None = None
+    """v0 fails in it too, on the same machine and with the same inputs. None in a journal of before this was told."""
 
 
 class Timing(Word):

@@ -33,6 +33,8 @@ from bot.worker.contract import (
     Plan,
     PlanRequest,
     PrepareRequest,
+    Row,
+    Rows,
     Shape,
     parse,
     render,
@@ -270,4 +272,16 @@ def test_what_v0_is_far_off_in_is_held_against_nobody_and_says_so(
     assert [(row.passed, row.margin is None, row.excused) for row in room.check("right").rows] == [
         (True, False, False),
         (True, True, True),
+    ]
+
+
+def test_whoever_fails_where_v0_does_and_what_is_asked_of_nobody_is_excused() -> None:
+    checker = Checker.__new__(Checker)
+    checker._plan = Plan((), (), (("too large", "not run"),))
+    checker.baseline = Checked(rows=(CheckResult(case="a", passed=False), CheckResult(case="b", passed=True)))
+    compared = Rows(tuple(Row(case, False, "y", 3.0, "off") for case in ("a", "b")))
+    assert [(row.case, row.excused) for row in checker._results(compared)] == [
+        ("a", True),
+        ("b", False),
+        ("too large", True),
     ]

@@ -53,7 +53,7 @@ def test_many_wrong_cases_do_not_fill_a_page() -> None:
     assert findings[-1].message == "2 more of 5 cases are wrong"
 
 
-def test_where_v0_fails_the_variant_may_and_it_is_said() -> None:
+def test_where_v0_failed_in_an_old_journal_the_variant_may_and_it_is_said() -> None:
     baseline = h.measurement(h.V0, 100.0).model_copy(update={"checks": checked(h.check("check-1", False, 3.0))})
     heard = h.changed(h.hearing(baseline=baseline), checks=checked(h.check("check-1", False, 9.0)))
     verdict = judge(heard)
@@ -68,25 +68,29 @@ def test_a_check_that_did_not_run_for_v0_is_asked_of_nobody_and_proves_nothing()
     assert h.rejections(judge(h.changed(h.hearing(), checks=checked(skipped)))) == ["correctness"]
 
 
-def test_where_v0_fails_with_the_inputs_of_today_nothing_is_held_against_the_variant() -> None:
-    unlucky = h.check("check-257", True, None, detail="not required", excused=True)
-    verdict = judge(h.changed(h.hearing(), checks=checked(unlucky)))
-    assert verdict.decision is Decision.ACCEPTED
-    assert verdict.reason == "1 more not asked for: v0 fails with what was drawn, first check-257"
-    wrong = h.check("check-1", False, 7.5)
-    assert h.rejections(judge(h.changed(h.hearing(), checks=checked(unlucky, wrong)))) == ["correctness"]
+def test_v0_fails_in_the_same_job_and_the_variant_may_whatever_v0_did_in_its_profile() -> None:
+    """Another job draws other inputs, and other shapes under the names of the hidden ones."""
+    for today in (h.check("check-257", True, None, excused=True), h.check("check-257", False, 7.5, excused=True)):
+        verdict = judge(h.changed(h.hearing(), checks=checked(today)))
+        assert verdict.decision is Decision.ACCEPTED
+        assert verdict.reason == "1 checks not asked for: v0 does not pass them either, first check-257"
+        wrong = h.check("check-1", False, 7.5, excused=False)
+        assert h.rejections(judge(h.changed(h.hearing(), checks=checked(today, wrong)))) == ["correctness"]
 
 
-@pytest.mark.parametrize(("passed", "margin"), [(False, None), (True, 1.5), (False, 0.5)])
-def test_who_is_excused_and_was_measured_all_the_same_is_judged(passed: bool, margin: float | None) -> None:
-    contradicts_itself = h.check("check-257", passed, margin, excused=True)
-    heard = h.changed(h.hearing(), checks=checked(contradicts_itself))
-    assert h.rejections(judge(heard)) == ["correctness"]
+@pytest.mark.parametrize(("passed", "margin"), [(False, 9.0), (True, None), (True, 1.5)])
+def test_v0_is_right_in_the_same_job_and_its_profile_excuses_nobody(passed: bool, margin: float | None) -> None:
+    baseline = h.measurement(h.V0, 100.0).model_copy(update={"checks": checked(h.check("check-1", False, 3.0))})
+    wrong = h.check("check-1", passed, margin, excused=False)
+    assert h.rejections(judge(h.changed(h.hearing(baseline=baseline), checks=checked(wrong)))) == ["correctness"]
+    right = h.check("check-1", True, 0.9, excused=False)
+    verdict = judge(h.changed(h.hearing(baseline=baseline), checks=checked(right)))
+    assert verdict.decision is Decision.ACCEPTED and "not asked for" not in verdict.reason
 
 
-def test_inputs_that_v0_fails_with_everywhere_show_nothing() -> None:
-    unlucky = tuple(h.check(case.id, True, None, excused=True) for case in h.CHECKS)
-    verdict = judge(h.changed(h.hearing(), checks=unlucky))
+def test_where_v0_fails_everywhere_in_the_same_job_nothing_shows_that_the_variant_is_right() -> None:
+    today = tuple(h.check(case.id, True, None, excused=True) for case in h.CHECKS)
+    verdict = judge(h.changed(h.hearing(), checks=today))
     assert verdict.decision is Decision.REJECTED
     assert verdict.reason == "no case could be checked, so nothing shows that it is right"
 
