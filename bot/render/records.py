@@ -101,7 +101,7 @@ def _failure(played: Round) -> str:
         return ""
     if found.fault is not None:
         return f"{labels.fault(found.fault)}: {found.fault.detail}".rstrip(": ")
-    wrong = [check for check in found.checks if not check.passed]
+    wrong = [check for check in view.asked(found) if not check.passed]
     return f"{wrong[0].case}: {wrong[0].worst or 'output'} is wrong" if wrong else ""
 
 

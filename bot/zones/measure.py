@@ -256,7 +256,8 @@ class Shift:
         return VariantJudged(order=effect.order, number=effect.number, verdict=verdict_of(self.campaign, effect.number))
 
     def _ended(self, order: OrderId, why: StopReason, note: str = "") -> SearchEnded:
-        return SearchEnded(order=order, why=why, note=note, rivals=of_winner(self.campaign, why, self.bench))
+        rivals = of_winner(self.campaign, why, self.bench, self._shop.passed)
+        return SearchEnded(order=order, why=why, note=note, rivals=rivals)
 
     def finish(self, effect: FinishWinner) -> Fact:
         assert self.campaign.profile is not None

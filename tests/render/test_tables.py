@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bot.model.campaign import Campaign, Round
 from bot.model.commands import Goal
-from bot.model.measurement import Case, Paired, Passport, Reading, Sanitized, Suite, UnderCompile
+from bot.model.measurement import Case, CheckResult, Paired, Passport, Reading, Sanitized, Suite, UnderCompile
 from bot.model.verdict import Decision, Finding, Verdict
 from bot.render import bars, folded, labels, report_rows, tables, times
 from bot.render.escape import Trusted
@@ -30,6 +32,31 @@ def numbered(count: int, accepted: tuple[int, ...] = ()) -> Campaign:
 
 def cells(table: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.split("\n") if "---" not in line]
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        ({"passed": True, "margin": 0.4, "excused": False}, "3/3"),
+        ({"passed": False, "margin": 7.5, "excused": False}, "2/3"),
+        ({"passed": True, "excused": True}, "2/2"),
+        ({"passed": False, "margin": 7.5, "excused": True}, "2/2"),
+        ({"passed": True}, "2/2"),
+        ({"passed": False}, "2/3"),
+    ],
+    ids=[
+        "right",
+        "wrong",
+        "v0 fails too",
+        "both are wrong",
+        "an old journal, v0 fails",
+        "an old journal, it cannot be compared",
+    ],
+)
+def test_a_check_that_v0_fails_too_is_not_counted_as_passed(first: dict[str, Any], said: str) -> None:
+    others = tuple(CheckResult(case=name, passed=True, margin=0.4, excused=False) for name in ("b", "c"))
+    found = a.measurement(()).model_copy(update={"checks": (CheckResult(case="a", **first), *others)})
+    assert tables.correct(found) == said
 
 
 def test_v0_comes_first_and_the_winner_is_marked() -> None:

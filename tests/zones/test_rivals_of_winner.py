@@ -55,13 +55,14 @@ class Opening:
 
 
 def played(campaign: Campaign, bench: FakeBench, why: StopReason = StopReason.STAGNATION) -> tuple[Rival, ...]:
-    return of_winner(campaign, why, Opening(bench))
+    return of_winner(campaign, why, Opening(bench), lambda step: None)
 
 
 def test_the_three_cases_in_which_v0_takes_longest_are_played() -> None:
-    track = Track()
-    found = played(a.measured(), track)
+    track, steps = Track(), list[str]()
+    found = of_winner(a.measured(), StopReason.STAGNATION, Opening(track), steps.append)
     assert track.asked == [LONGEST]
+    assert steps == ["the winner's rivals played, 0 s"]
     assert [(one.name, one.case, one.why_not) for one in found] == [("max-autotune", case, "") for case in LONGEST]
 
 
@@ -76,14 +77,14 @@ def test_the_three_cases_in_which_v0_takes_longest_are_played() -> None:
     ids=["no winner", "played before", "no GPU", "no profile"],
 )
 def test_where_there_is_nothing_to_play_no_bench_is_opened(campaign: Campaign) -> None:
-    opening = Opening(Track())
-    assert of_winner(campaign, StopReason.STAGNATION, opening) == ()
-    assert opening.times == 0
+    opening, steps = Opening(Track()), list[str]()
+    assert of_winner(campaign, StopReason.STAGNATION, opening, steps.append) == ()
+    assert opening.times == 0 and steps == []
 
 
 def test_a_campaign_that_spent_its_minutes_spends_no_more() -> None:
     opening = Opening(Track())
-    found = of_winner(a.measured(), StopReason.GPU_TIME_SPENT, opening)
+    found = of_winner(a.measured(), StopReason.GPU_TIME_SPENT, opening, pytest.fail)
     assert [(one.case, one.why_not) for one in found] == [(case, SPENT) for case in LONGEST]
     assert opening.times == 0
 
