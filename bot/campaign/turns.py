@@ -10,7 +10,7 @@ from bot.campaign.effects import AskHuman, Close, PushWinner, ReactFinally, SayR
 from bot.campaign.lineage import accepted, pending_tries
 from bot.campaign.stopping import budget_spent
 from bot.campaign.unfit import change, need, of_open_order
-from bot.model.campaign import Campaign, Checkpoint, Origin, Outcome, Phase, Stage, StopReason
+from bot.model.campaign import OUT_OF_TIME, Campaign, Checkpoint, Origin, Outcome, Phase, Stage
 from bot.model.commands import Mode
 from bot.model.facts import (
     Answered,
@@ -127,7 +127,7 @@ def _search_ended(campaign: Campaign, fact: SearchEnded) -> Campaign:
     need(all(played.verdict is not None for played in campaign.rounds), "a round has no verdict yet")
     need(campaign.stranded is None, searching.STRANDED.format(campaign.stranded))
     ended = change(campaign, order=None, stopped=fact.why, rivals=campaign.rivals or fact.rivals)
-    if pending_tries(campaign) and not budget_spent(campaign) and fact.why is not StopReason.GPU_TIME_SPENT:
+    if pending_tries(campaign) and not budget_spent(campaign) and fact.why not in OUT_OF_TIME:
         return ended
     if campaign.incumbent == 0:
         return _end(ended, Outcome.NOTHING_TO_DO, ReasonCode.NO_IMPROVEMENT, fact.note)

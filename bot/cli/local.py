@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import shlex
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -43,6 +46,7 @@ from bot.zones.clock import utc_now
 HERE = "local/checkout"
 DONE_WELL = (Outcome.PUSHED, Outcome.NOTHING_TO_DO)
 STOPPED = 130
+MOST_MINUTES = 7 * 24 * 60
 ONCE = ("fresh", "resume")
 """How a campaign is begun; it goes on without them."""
 
@@ -153,6 +157,12 @@ def _begun(folder: Path, resumed: Resumed | None, *, fresh: bool) -> str | None:
     return resumed.put(folder)
 
 
+def _later_than(minutes: int | None, now: Callable[[], float] = time.monotonic) -> Callable[[], bool]:
+    """Since now; never without a number."""
+    ends = now() + 60 * minutes if minutes is not None else math.inf
+    return lambda: now() >= ends
+
+
 def _save(campaign: Campaign, path: Path | None) -> None:
     if path is not None:
         path.write_text(json.dumps(summary(campaign, of_campaign(campaign)), indent=2) + "\n", encoding="utf-8")
@@ -189,6 +199,11 @@ def _again(ctx: click.Context) -> str:
     "--gpu", type=click.Choice([choice.value for choice in GpuChoice]), default=GpuChoice.AUTO.value, show_default=True
 )
 @click.option("--max-variants", type=click.IntRange(1, MOST_VARIANTS), default=DEFAULT_VARIANTS, show_default=True)
+@click.option(
+    "--minutes",
+    type=click.IntRange(1, MOST_MINUTES),
+    help="Begin no round once so many have passed; the best so far is finished.",
+)
 @click.option(
     "--try",
     "tried",
@@ -228,6 +243,7 @@ def optimize(
     scope: str,
     gpu: str,
     max_variants: int,
+    minutes: int | None,
     tried: tuple[Path, ...],
     yes: bool,
     fresh: bool,
@@ -266,16 +282,27 @@ def optimize(
     screen = Screen(voice, utc_now, gpu=device.uuid if device else None)
     campaign_id = unfinished or f"local-{name}-{utc_now().lower().replace(':', '').replace('-', '')}"
     tries = {path.name: path.read_bytes() for path in tried}
-    desk = Desk(repo, folder, campaign_id, screen, python=python, assume_yes=yes, gpu=device, tries=tries, wiki=wiki)
+    desk = Desk(
+        repo,
+        folder,
+        campaign_id,
+        screen,
+        python=python,
+        assume_yes=yes,
+        gpu=device,
+        tries=tries,
+        wiki=wiki,
+        is_late=_later_than(minutes),
+    )
     if unfinished:
         screen.goes_on(desk.campaign, pull.head_sha, command)
     _open(desk, command, config, pull)
     try:
         with reserved(device):
             campaign = desk.run()
-    except Stopped:
+    except Stopped as stop:
         look = shlex.join(["kernelwright", "show", name, *(["--repo", str(root)] if str(root) != "." else [])])
-        screen.interrupted(desk.campaign, _again(ctx), look)
+        screen.interrupted(desk.campaign, _again(ctx), look, by=stop.by)
         return STOPPED
     _save(campaign, summary_path)
     return 0 if campaign.outcome in DONE_WELL else 1

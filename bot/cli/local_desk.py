@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -56,7 +56,11 @@ SCRATCH, SEGMENTS = "scratch", "segments"
 
 
 class Stopped(Exception):
-    """The person at the keyboard stopped it; the campaign can go on."""
+    """The person at the keyboard stopped it, or the clock that they gave it; the campaign can go on."""
+
+    def __init__(self, by: str = "you") -> None:
+        super().__init__(by)
+        self.by = by
 
 
 @contextmanager
@@ -85,9 +89,11 @@ class Desk:
         gpu: Gpu | None = None,
         tries: Mapping[str, bytes] | None = None,
         wiki: Path | None = None,
+        is_late: Callable[[], bool] = lambda: False,
     ) -> None:
         self._repo, self._folder, self._screen = repo, folder, screen
         self._python, self._yes, self._gpu = python, assume_yes, gpu
+        self._is_late = is_late
         self._benches = Keeping(informed(opener_for(gpu), wiki, screen.hint))
         self._tries = dict(tries or {})
         """Somebody's own versions of the op file, by name, until the campaign can take them."""
@@ -150,6 +156,12 @@ class Desk:
         for line in mine[len(job.facts()) :]:
             job.append(line.fact, line.at)
 
+    def _ends_here(self) -> bool:
+        """With nothing to finish it is left open instead: an ended search tries nothing more."""
+        if self._is_late() and not self.campaign.incumbent:
+            raise Stopped("the clock (`--minutes`)")
+        return self._is_late()
+
     def _work(self, order: Order) -> None:
         out, scratch = self._folder / SEGMENTS / order.id, self._folder / SCRATCH
         scratch.mkdir(exist_ok=True)
@@ -174,6 +186,7 @@ class Desk:
             put_away=lambda _: None,  # the next job asks for the same
             told=hear,
             passed=self._screen.passed,
+            is_late=self._ends_here,
         )
         segment = out / SEGMENT
         self._catch_up(segment, order.id)

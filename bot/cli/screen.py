@@ -257,8 +257,8 @@ class Screen:
         if self.voice in (Voice.LIVE, Voice.LINES):
             self._mention(text)
 
-    def interrupted(self, campaign: Campaign, again: str, look: str) -> None:
+    def interrupted(self, campaign: Campaign, again: str, look: str, *, by: str) -> None:
         if self.voice is Voice.JSON:
             self._say(json_lines.of_interrupt(campaign, self._clock(), again))
             return
-        self._mention(terminal.interrupted_text(campaign, again, look))
+        self._mention(terminal.interrupted_text(campaign, again, look, by))

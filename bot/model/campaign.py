@@ -153,12 +153,14 @@ class StopReason(StrEnum):
     EFFICIENT = "efficient"
     BUDGET_SPENT = "budget_spent"
     GPU_TIME_SPENT = "gpu_time_spent"
+    TIME_OVER = "time_over"
     STAGNATION = "stagnation"
     IDEAS_EXHAUSTED = "ideas_exhausted"
     TOO_MANY_FAILURES = "too_many_failures"
 
 
-OUT_OF_BUDGET = (StopReason.BUDGET_SPENT, StopReason.GPU_TIME_SPENT)
+OUT_OF_TIME = (StopReason.GPU_TIME_SPENT, StopReason.TIME_OVER)
+OUT_OF_BUDGET = (StopReason.BUDGET_SPENT, *OUT_OF_TIME)
 """Where somebody may still have had an idea."""
 
 

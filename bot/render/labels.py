@@ -48,6 +48,7 @@ STOPPED = {
     StopReason.EFFICIENT: "the kernel is close enough to its roof",
     StopReason.BUDGET_SPENT: "the budget of variants is spent",
     StopReason.GPU_TIME_SPENT: "its GPU minutes (`max_gpu_minutes`) are spent",
+    StopReason.TIME_OVER: "the minutes that the command was given (`--minutes`) are over",
     StopReason.STAGNATION: "passing variants in a row gained less than 1 %",
     StopReason.IDEAS_EXHAUSTED: "every idea that applies was tried",
     StopReason.TOO_MANY_FAILURES: "three variants in a row did not run or were wrong",

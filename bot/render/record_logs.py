@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bot.model.campaign import Profile, Round, StopReason
+from bot.model.campaign import OUT_OF_BUDGET, Profile, Round, StopReason
 from bot.model.facts import (
     Answered,
     CampaignClosed,
@@ -44,7 +44,7 @@ STATUS = {
 TERMINATION = {
     "T1 target met": {StopReason.TARGET_MET},
     "T2 efficient enough": {StopReason.EFFICIENT},
-    "T3 budget spent": {StopReason.BUDGET_SPENT, StopReason.GPU_TIME_SPENT},
+    "T3 budget spent": set(OUT_OF_BUDGET),
     "T4 stopped otherwise": {StopReason.STAGNATION, StopReason.IDEAS_EXHAUSTED, StopReason.TOO_MANY_FAILURES},
 }
 

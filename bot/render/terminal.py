@@ -293,12 +293,12 @@ def result_text(campaign: Campaign, paint: Paint = no_paint, rivals: Rivalry | N
     return "\n".join([head, *(f"  {line}" for line in (speed, commit, detail) if line)])
 
 
-def interrupted_text(campaign: Campaign, again: str, look: str) -> str:
+def interrupted_text(campaign: Campaign, again: str, look: str, by: str = "you") -> str:
     """What is kept and how to go on, when somebody stopped it."""
     last = campaign.rounds[-1] if campaign.rounds else None
     open_round = campaign.stage is Stage.OPTIMIZING and last is not None and last.verdict is None
     lost = f"; {variant_name(last.variant.number)} will be measured again" if open_round and last else ""
-    return f"{view.kernel(campaign)}: stopped by you while {DOING[campaign.stage]}; all before is kept{lost}\n" + (
+    return f"{view.kernel(campaign)}: stopped by {by} while {DOING[campaign.stage]}; all before is kept{lost}\n" + (
         f"  go on:  {again}\n  look:   {look}"
     )
 

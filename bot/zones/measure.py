@@ -62,6 +62,7 @@ from bot.zones import elsewhere, oracle
 from bot.zones.finalists import asked_last
 from bot.zones.intake import SEGMENT
 from bot.zones.judging import unrun, verdict_of
+from bot.zones.lateness import in_time
 from bot.zones.profiling import counted, profiled
 from bot.zones.racing import before_a_round, raced
 from bot.zones.report import ZoneReport, about
@@ -356,7 +357,7 @@ def work(order: Order, campaign: Campaign, shop: Workshop, out: Path) -> Campaig
             if not mine or shift.campaign.order is None or shift.campaign.order.id != order.id:
                 return shift.campaign
             try:
-                fact = shift.perform(mine[0])
+                fact = shift.perform(in_time(mine[0], shop.is_late))
             except Preflight as stop:
                 fact = OrderFailed(order=order.id, reason=stop.reason, detail=str(stop))
             except UserError as error:

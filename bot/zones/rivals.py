@@ -9,13 +9,13 @@ from typing import Protocol, runtime_checkable
 
 from bot.analysis.rivals import kind_of, longest
 from bot.bench.measure import Bench
-from bot.model.campaign import Campaign, Profile, StopReason
+from bot.model.campaign import OUT_OF_TIME, Campaign, Profile, StopReason
 from bot.model.measurement import Evidence
 from bot.model.rivals import OF_WINNER, Rival
 from bot.zones.workshop import stepped
 
 MOST_WORDS = 400
-SPENT = "the campaign's GPU minutes were spent"
+SPENT = "the campaign's minutes were spent"
 ELSEWHERE = "the job that ended the search had another kind of GPU"
 
 
@@ -41,7 +41,7 @@ def of_winner(
     if profile.baseline.runner.evidence is not Evidence.MEASURED:
         return ()
     cases = longest(profile.baseline)
-    if why is StopReason.GPU_TIME_SPENT:
+    if why in OUT_OF_TIME:
         return _none(cases, SPENT)
     try:
         bench = opened(profile)

@@ -75,6 +75,8 @@ class Workshop:
     """Whether the runner told this job to stop."""
     told: Callable[[Campaign, Fact], None] = _log
     """Who hears of each fact once it is written down; the campaign holds it already."""
+    is_late: Callable[[], bool] = lambda: False
+    """Whether the search is to end with what it has."""
     passed: Callable[[str], None] = _mention
     """Who hears of the steps of a profile and of a round on the way; nothing of it is written down."""
 

@@ -7,7 +7,7 @@ import pytest
 from bot.campaign.effects import AskHuman, MarkCommit, OpenRound, PlaceOrder, PushWinner, SayStatus
 from bot.campaign.machine import advance, fold, owed
 from bot.campaign.stopping import why_stop
-from bot.model.campaign import Campaign, Checkpoint, Outcome, Phase, Stage, StopReason, Zone
+from bot.model.campaign import OUT_OF_TIME, Campaign, Checkpoint, Outcome, Phase, Stage, StopReason, Zone
 from bot.model.facts import (
     EffectRequested,
     Fact,
@@ -148,10 +148,11 @@ def test_a_search_ends_when_the_campaign_s_gpu_minutes_are_spent(seconds: float,
     assert any(isinstance(effect, OpenRound) for effect in owed(campaign)) is not stops
 
 
-def test_ideas_that_wait_do_not_reopen_a_search_without_gpu_time() -> None:
+@pytest.mark.parametrize("why", OUT_OF_TIME)
+def test_ideas_that_wait_do_not_reopen_a_search_without_time(why: StopReason) -> None:
     searching = fold(at_stage(Stage.OPTIMIZING), [tale.placed(2, Phase.OPTIMIZE)])
     asked = fold(searching, [tale.STRAYS[2]])
-    ended, _ = advance(asked, SearchEnded(order=tale.O2, why=StopReason.GPU_TIME_SPENT))
+    ended, _ = advance(asked, SearchEnded(order=tale.O2, why=why))
     assert ended.stage is Stage.CLOSING
     going, _ = advance(asked, SearchEnded(order=tale.O2, why=StopReason.STAGNATION))
     assert going.stage is Stage.OPTIMIZING

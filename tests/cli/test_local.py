@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -375,6 +375,56 @@ def test_a_campaign_about_a_commit_that_is_not_here_is_refused(here: Checkout) -
 def test_whoever_stops_a_resumed_campaign_is_not_told_to_resume_it_again(here: Checkout) -> None:
     ctx = optimize.make_context("optimize", [KERNEL, "--resume", "elsewhere.jsonl", "--yes", "--repo", str(here.root)])
     assert local._again(ctx) == f"kernelwright optimize {KERNEL} --repo {here.root} --yes"
+
+
+@pytest.mark.parametrize(("seconds", "late"), [(0, False), (119.9, False), (120, True)])
+def test_minutes_are_of_the_command(seconds: float, late: bool) -> None:
+    clock = iter([1000.0, 1000.0 + seconds])
+    assert local._later_than(2, lambda: next(clock))() is late
+    assert not local._later_than(None, lambda: 1e12)()
+
+
+def late_after(here: Checkout, monkeypatch: pytest.MonkeyPatch, judged: int) -> list[int | None]:
+    """The minutes are over once so many variants were judged. What was asked for is kept."""
+    asked: list[int | None] = []
+
+    def later_than(minutes: int | None) -> Callable[[], bool]:
+        asked.append(minutes)
+        return lambda: sum(isinstance(fact, VariantJudged) for fact in here.facts()) >= judged
+
+    monkeypatch.setattr(local, "_later_than", later_than)
+    return asked
+
+
+def test_once_its_minutes_are_over_the_best_so_far_is_finished(here: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [*here.idea("better", 1.2), *here.idea("much better", 1.1), "--max-variants", "5", "--minutes", "7"]
+    asked = late_after(here, monkeypatch, 1)
+    done = here.run("--yes", *words)
+    assert done.return_value == 0, done.output
+    assert asked == [7]
+    assert [fact.number for fact in here.facts() if isinstance(fact, VariantJudged)] == [1]
+    assert here.campaign().outcome is Outcome.PUSHED
+    assert "the search ended: the minutes that the command was given (`--minutes`) are over" in done.output
+
+
+def test_with_nothing_to_finish_it_is_left_open_and_goes_on(here: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [*two(here), "--minutes", "7"]
+    late_after(here, monkeypatch, 1)
+    first = here.run("--yes", *words)
+    assert first.return_value == 130
+    assert "stopped by the clock (`--minutes`) while trying variants; all before is kept\n" in first.output
+    assert "--minutes 7" in first.output
+    assert here.campaign().stage is Stage.OPTIMIZING
+    late_after(here, monkeypatch, 3)
+    second = here.run("--yes", *words)
+    assert second.return_value == 0, second.output
+    assert here.campaign().outcome is Outcome.PUSHED
+
+
+@pytest.mark.parametrize("minutes", ["0", "-1", "soon", str(local.MOST_MINUTES + 1)])
+def test_minutes_that_are_none_are_refused(here: Checkout, minutes: str) -> None:
+    done = CliRunner().invoke(optimize, [KERNEL, "--repo", str(here.root), "--minutes", minutes])
+    assert done.exit_code == 2 and "--minutes" in done.output
 
 
 def test_a_kernel_that_is_almost_one_is_offered(here: Checkout) -> None:

@@ -52,9 +52,11 @@ def journal(place: Path, kernel: str) -> list[str]:
 
 
 def test_each_gpu_has_its_kernels_and_every_journal_comes_home(place: Path) -> None:
-    said = played(place, 300, "tvd:60:1 geglu:60", "softmax:60:4")
+    said = played(place, 300, "tvd:60:1:6 geglu:60", "softmax:60:4")
     assert sorted(said.splitlines()) == ["geglu on GPU 0: exit 0", "softmax on GPU 1: exit 0", "tvd on GPU 0: exit 0"]
-    assert journal(place, "tvd")[0].startswith("0 optimize tvd ") and "--max-variants 1" in journal(place, "tvd")[0]
+    assert journal(place, "tvd")[0].startswith("0 optimize tvd ") and journal(place, "tvd")[0].endswith(
+        "--max-variants 1 --minutes 6"
+    )
     assert journal(place, "geglu")[0].endswith("--max-variants 8")
     assert journal(place, "softmax")[0].startswith("1 optimize softmax ")
     assert (place / "out" / "softmax" / "log.txt").read_text(encoding="utf-8") == "softmax is done\n"

@@ -50,6 +50,7 @@ PAGES = {
         (StopReason.EFFICIENT, "nothing to do"),
         (StopReason.BUDGET_SPENT, "nothing better within the budget"),
         (StopReason.GPU_TIME_SPENT, "nothing better within the budget"),
+        (StopReason.TIME_OVER, "nothing better within the budget"),
     ],
 )
 def test_nothing_to_do_is_said_where_nobody_had_another_idea(stopped: StopReason, words: str) -> None:

@@ -11,7 +11,7 @@ from bot.campaign.effects import EndSearch, OpenRound
 from bot.errors import CorruptRecord, OperatorError
 from bot.git.repo import Repo
 from bot.ledger import journal
-from bot.model.campaign import Campaign, Order, Phase, Profile, Stage, StopReason, Zone
+from bot.model.campaign import OUT_OF_TIME, Campaign, Order, Phase, Profile, Stage, StopReason, Zone
 from bot.model.facts import NumbersRaced, SearchEnded
 from bot.model.measurement import Reading, Runner
 from bot.model.rivals import Rival
@@ -82,9 +82,10 @@ def test_where_there_is_nothing_to_play_no_bench_is_opened(campaign: Campaign) -
     assert opening.times == 0 and steps == []
 
 
-def test_a_campaign_that_spent_its_minutes_spends_no_more() -> None:
+@pytest.mark.parametrize("why", OUT_OF_TIME)
+def test_a_campaign_that_spent_its_minutes_spends_no_more(why: StopReason) -> None:
     opening = Opening(Track())
-    found = of_winner(a.measured(), StopReason.GPU_TIME_SPENT, opening, pytest.fail)
+    found = of_winner(a.measured(), why, opening, pytest.fail)
     assert [(one.case, one.why_not) for one in found] == [(case, SPENT) for case in LONGEST]
     assert opening.times == 0
 
@@ -161,7 +162,7 @@ def test_however_a_search_ends_its_winner_has_rivals(
     assert [rival.case for rival in fact.rivals] == [*LONGEST]
 
 
-@pytest.mark.parametrize("why", [StopReason.BUDGET_SPENT, StopReason.GPU_TIME_SPENT])
+@pytest.mark.parametrize("why", [StopReason.BUDGET_SPENT, *OUT_OF_TIME])
 def test_a_search_whose_budget_ends_says_what_would_have_been_next(
     why: StopReason, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,8 @@
 #   lanes.sh LIGER OUT SECONDS "jsd:470:4" "group_norm:290:5 tvd:180"
 #
 # LIGER is a checkout of the stock tree, made by the same commit wherever a campaign is to go on. One argument a GPU: of
-# each kernel the seconds that it may take, and how many variants (8 if nothing is said). A journal that lies in
+# each kernel the seconds that it may take, how many variants (8 if nothing is said), and after how many minutes it
+# begins no more of them, so that the tests of the best still fit (`jsd:570:6:6`). A journal that lies in
 # OUT/<kernel> goes on, one without the library's texts too, such as those beside this file. `kernelwright` and the
 # target's Python are those on the PATH.
 set -u
@@ -16,21 +17,22 @@ ends=$(($(date +%s) + $3))
 shift 3
 
 lane() {
-  local gpu=$1 kernel seconds variants left tree begun
+  local gpu=$1 kernel seconds variants minutes left tree begun late
   shift
   tree=$(mktemp -d)/liger
   git clone -q "$stock" "$tree"
   for item in "$@"; do
-    IFS=: read -r kernel seconds variants <<<"$item"
+    IFS=: read -r kernel seconds variants minutes <<<"$item"
     left=$((ends - $(date +%s)))
     [ "$left" -gt 30 ] || break
     [ "$seconds" -lt "$left" ] || seconds=$left
     mkdir -p "$out/$kernel"
-    begun=()
+    begun=() late=()
+    [ -z "$minutes" ] || late=(--minutes "$minutes")
     [ ! -f "$out/$kernel/journal.jsonl" ] || begun=(--resume "$out/$kernel/journal.jsonl")
     (cd "$tree" && CUDA_VISIBLE_DEVICES=$gpu timeout -s INT -k 20 "$seconds" kernelwright optimize "$kernel" \
-      --repo . --mode autonomous --evidence measured --yes --max-variants "${variants:-8}" "${begun[@]}" </dev/null) \
-      >"$out/$kernel/log.txt" 2>&1
+      --repo . --mode autonomous --evidence measured --yes --max-variants "${variants:-8}" "${late[@]}" "${begun[@]}" \
+      </dev/null) >"$out/$kernel/log.txt" 2>&1
     echo "$kernel on GPU $gpu: exit $?"
     for file in journal.jsonl report.md; do
       [ ! -f "$tree/optimization/$kernel/$file" ] || cp "$tree/optimization/$kernel/$file" "$out/$kernel/"
