@@ -17,15 +17,26 @@ EVERYBODYS = frozenset(("min", "max", "range", "len", "int", "float", "tuple", "
 """Words that rewrites read, and write, as everybody knows them."""
 
 
+def _resizes(function: ast.FunctionDef) -> bool:
+    """Whether a kernel gives another value to a size that it was compiled with: the host knows the one it gave."""
+    given = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+    sizes = {one.arg for one in given if one.annotation is not None and "constexpr" in ast.unparse(one.annotation)}
+    names = (node for node in ast.walk(function) if sizes and isinstance(node, ast.Name))
+    return any(name.id in sizes and not isinstance(name.ctx, ast.Load) for name in names)
+
+
 @lru_cache(maxsize=128)
 def speaks_plainly(text: str) -> bool:
-    """Whether no line gives one of those words another meaning. What does not parse is nothing to any rewrite."""
+    """Whether no line gives one of those words another meaning, and no kernel one of its sizes. What does not parse is
+    nothing to any rewrite."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return False
-    own = set[str]()
-    for node in ast.walk(tree):
+    nodes, own = list(ast.walk(tree)), set[str]()
+    if any(_resizes(node) for node in nodes if isinstance(node, ast.FunctionDef)):
+        return False
+    for node in nodes:
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.ExceptHandler(name=str(name)):
                 own.add(name)

@@ -1,4 +1,4 @@
-"""The one door to the rewrites: a text in which `min` is something else is nobody's."""
+"""The one door to the rewrites: a text in which `min` is something else, or a block than the host said, is nobody's."""
 
 from __future__ import annotations
 
@@ -43,6 +43,32 @@ def test_a_word_with_another_meaning_keeps_every_rewrite_away(line: str) -> None
     text = f"{TEXT}\n\n{line}\n"
     assert not speaks_plainly(text)
     assert rewriting.of_file("more_programs", text) is None
+
+
+KERNEL = "def _other_kernel(x_ptr, n, BLOCK: tl.constexpr, *, WIDE: tl.constexpr):\n    "
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "BLOCK = 128",
+        "BLOCK //= 2",
+        "WIDE: tl.constexpr = 2 * BLOCK",
+        "n, BLOCK = 3, 4",
+        "if n > 3:\n        BLOCK = 64",
+        "for BLOCK in tl.static_range(3):\n        n += BLOCK",
+        "del WIDE",
+    ],
+)
+def test_a_kernel_that_gives_its_own_block_another_size_keeps_every_rewrite_away(line: str) -> None:
+    text = f"{TEXT}\n\n@triton.jit\n{KERNEL}{line}\n"
+    assert not speaks_plainly(text)
+    assert rewriting.of_file("more_programs", text) is None
+
+
+@pytest.mark.parametrize("line", ["n = BLOCK", "HALF: tl.constexpr = BLOCK // 2", "x_ptr += BLOCK", "f(BLOCK=3)"])
+def test_a_kernel_may_read_its_sizes_and_give_others_what_it_likes(line: str) -> None:
+    assert speaks_plainly(f"{TEXT}\n\n@triton.jit\n{KERNEL}{line}\n")
 
 
 def test_files_are_rewritten_together_where_all_of_them_speak_plainly() -> None:

@@ -300,3 +300,21 @@ def test_one_name_alone_is_not_worth_a_line() -> None:
     assert freed(
         short.replace("logits / temperature", "logits / temperature\n        more = logits * 2\n        more += 1")
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "stays"),
+    [
+        ("side = torch.cuda.Stream()", True),
+        ("torch.cuda.current_stream()", True),
+        ("total.record_stream(side)", True),
+        ("torch.cuda.StreamContext(side)", True),
+        ("streams = ()", True),
+        ("upstream = total", False),
+        ("streamed = total", False),
+        ("pass  # the other stream", False),
+    ],
+)
+def test_nothing_is_freed_early_in_a_file_that_knows_of_streams(line: str, stays: bool) -> None:
+    text = LOSS.replace("    return total", f"    {line}\n    return total")
+    assert (freed(text) is None) is stays

@@ -8,11 +8,12 @@ By itself that saves memory alone. Chunks that may be wider for it are what `wid
 
 Only names that every turn gives a value of its own before it reads them, that nothing outside of the loop and no inner
 function knows, and that hold what was computed: a part of another tensor holds nothing. Refused where fewer than two of
-them outlive their last reader.
+them outlive their last reader, and where the file knows of streams: memory that is freed on one may be read on another.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -32,6 +33,7 @@ COMPUTED = (cst.Call, cst.BinaryOperation, cst.Tuple)
 SCOPES = m.Lambda() | m.FunctionDef() | m.ListComp() | m.SetComp() | m.DictComp() | m.GeneratorExp()
 ELSEWHERE = SCOPES | m.Del() | m.Global() | m.Nonlocal() | m.Index() | m.Slice()
 """Where a name is known to others, has an end of its own, or is a number."""
+STREAM = re.compile(r"(\w+_)?[sS]treams?(Context)?")
 
 
 def _mentions(node: cst.CSTNode, name: str) -> int:
@@ -97,6 +99,8 @@ def rewrite(text: str) -> Rewrite | None:
     try:
         module = source.parse(text)
     except NotUnderstood:
+        return None
+    if any(STREAM.fullmatch(cst.ensure_type(name, cst.Name).value) for name in findall(module, m.Name())):
         return None
     found = [(one, _changes(one)) for one in chunks.chunked(module)]
     found = [(one, changes) for one, changes in found if changes]
