@@ -149,12 +149,7 @@ class Checker:
         wrong = self.excused
         ran = tuple(
             CheckResult(
-                case=r.case,
-                passed=r.passed,
-                worst=r.worst,
-                margin=r.margin,
-                detail=r.detail,
-                excused=r.excused or r.case in wrong,
+                case=r.case, passed=r.passed, worst=r.worst, margin=r.margin, detail=r.detail, excused=r.case in wrong
             )
             for r in compared.rows
         )

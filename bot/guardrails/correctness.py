@@ -38,7 +38,7 @@ def _said(check: CheckResult) -> str:
     return f"{check.case}: {output} is off by {check.margin:.3g} times what v0's own error allows"
 
 
-def excused_in(hearing: Hearing) -> frozenset[str]:
+def _excused(hearing: Hearing) -> frozenset[str]:
     """Cases that are asked of nobody. An old journal does not tell of v0 in the same job, and its profile has to do."""
     wrong = {check.case for check in hearing.baseline.checks if not is_right(check)}
     told = hearing.candidate.checks
@@ -48,7 +48,7 @@ def excused_in(hearing: Hearing) -> frozenset[str]:
 def correctness(hearing: Hearing) -> list[Finding]:
     if hearing.candidate.fault is not None:  # said by `fault`
         return []
-    excused = excused_in(hearing)
+    excused = _excused(hearing)
     asked = [check for check in hearing.candidate.checks if check.case not in excused]
     wrong = [check for check in asked if not is_right(check)]
     findings = [reject(NAME, _said(check), check.case) for check in wrong[:MOST_SHOWN]]

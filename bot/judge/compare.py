@@ -313,7 +313,7 @@ class Case:
             return Row(self.name, False, label, number, clip(self._faults[0]))
         if not self.probes:
             why = f"not required of a variant, as the untouched kernel fails here: {self.excuse}"
-            return Row(self.name, not baseline, "", None, clip(why), excused=not baseline)
+            return Row(self.name, not baseline, "", None, clip(why))
         if mark is not None and not ratio <= 1:
             times = f"{ratio:.3g} times" if number is not None else "beyond"
             why = f"its {mark.rule} error is {times} what the untouched kernel's own error allows ({mark.said})"

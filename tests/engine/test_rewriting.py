@@ -13,6 +13,10 @@ from tests.engine.test_drop_clone import files
 TEXT = sample("rms_norm")
 
 
+def is_left_alone(text: str) -> bool:
+    return not speaks_plainly(text) and rewriting.of_file("more_programs", text) is None
+
+
 def test_what_speaks_plainly_is_rewritten() -> None:
     assert rewriting.of_file("more_programs", TEXT) is not None
 
@@ -40,9 +44,7 @@ def test_what_speaks_plainly_is_rewritten() -> None:
     ],
 )
 def test_a_word_with_another_meaning_keeps_every_rewrite_away(line: str) -> None:
-    text = f"{TEXT}\n\n{line}\n"
-    assert not speaks_plainly(text)
-    assert rewriting.of_file("more_programs", text) is None
+    assert is_left_alone(f"{TEXT}\n\n{line}\n")
 
 
 KERNEL = "def _other_kernel(x_ptr, n, BLOCK: tl.constexpr, *, WIDE: tl.constexpr):\n    "
@@ -61,9 +63,7 @@ KERNEL = "def _other_kernel(x_ptr, n, BLOCK: tl.constexpr, *, WIDE: tl.constexpr
     ],
 )
 def test_a_kernel_that_gives_its_own_block_another_size_keeps_every_rewrite_away(line: str) -> None:
-    text = f"{TEXT}\n\n@triton.jit\n{KERNEL}{line}\n"
-    assert not speaks_plainly(text)
-    assert rewriting.of_file("more_programs", text) is None
+    assert is_left_alone(f"{TEXT}\n\n@triton.jit\n{KERNEL}{line}\n")
 
 
 @pytest.mark.parametrize("line", ["n = BLOCK", "HALF: tl.constexpr = BLOCK // 2", "x_ptr += BLOCK", "f(BLOCK=3)"])

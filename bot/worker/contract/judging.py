@@ -85,8 +85,6 @@ class Row:
     worst: str
     margin: float | None
     detail: str
-    excused: bool = False
-    """Nothing was held against it: the untouched kernel fails with each of the inputs that were drawn."""
 
 
 @dataclasses.dataclass(frozen=True)
