@@ -15,7 +15,7 @@ from bot.model.diagnosis import Bottleneck, Strategy
 SUMS = ("sum_together", "sum_at_once")
 ATOMICS = ("add_in_float32", "add_once_a_run", "partial_sums", "relax_atomics")
 ARITHMETIC = ("divide_once", "share_exponentials", "base_two")
-SCALES = ("scale_at_store", "scale_in_kernel", "read_the_number")
+SCALES = ("scale_at_store", "scale_in_kernel", "read_the_number", "ask_once")
 LATE = (*ATOMICS, *SUMS, *SCALES, "scale_sum", *ARITHMETIC, "meet_once", "cache_hints")
 AT_ONCE = ("narrower_tiles", "rows_at_once", "heads_at_once", "pairs_at_once")
 PIPELINES = ("pipeline_rows", "pipeline_steps", "pipeline_products")
@@ -118,6 +118,7 @@ AIMS: dict[str, Aim] = {
         ("G1", "M3"), ("excess", "fixed", BESIDE), "a general library kernel moves more than the bytes"
     ),
     "read_the_number": Aim(("G1",), ("fixed",), "the host's question takes a tensor and two launches of torch"),
+    "ask_once": Aim(("G1",), ("fixed", BESIDE), "each question of the host takes several launches of torch and a wait"),
     "scale_sum": Aim(("P0",), ("waiting",), "all warps meet for a sum that is another one times a number"),
     "divide_once": Aim(("C1",), ("issue",), "a division costs each element several instructions, a product one"),
     "share_exponentials": Aim(

@@ -66,6 +66,7 @@ FORECASTS: dict[str, Change] = {
     "scale_at_store": as_it_was,
     "scale_in_kernel": as_it_was,
     "read_the_number": as_it_was,
+    "ask_once": as_it_was,
     "divide_once": as_it_was,
     "share_exponentials": as_it_was,
     "base_two": as_it_was,
@@ -86,8 +87,8 @@ ON_A_GPU = (
     *("divide_once", "share_exponentials", "base_two", "tanh_by_exp2", "pipeline_steps"),
     "pipeline_products",
     *("rows_at_once", "heads_at_once", "pairs_at_once", "narrower_tiles"),
-    *("drop_sort", "scale_in_kernel", "read_the_number", "scale_sum", "sum_behind_loop", "sum_together", "sum_at_once"),
-    *("relax_atomics", "add_once_a_run", "wider_chunks", "free_early", "meet_once"),
+    *("drop_sort", "scale_in_kernel", "read_the_number", "ask_once", "scale_sum", "sum_behind_loop", "sum_together"),
+    *("sum_at_once", "relax_atomics", "add_once_a_run", "wider_chunks", "free_early", "meet_once"),
 )
 """Rewrites that take away instructions, meetings of warps, programs or launches of torch, or hide what is waited for.
 What anybody waits for the model cannot tell, and launches of torch it does not know."""

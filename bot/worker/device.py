@@ -49,6 +49,9 @@ class PretendCuda(TorchFunctionMode):  # type: ignore[misc]
     def _at_home(self, value: Any) -> Any:
         return self._home if _is_cuda(value) else value
 
+    def _read(self, value: torch.Tensor) -> float | int:
+        return (1.0 if self._alike else OTHER) if value.is_floating_point() else 1
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         getter = getattr(func, "__self__", None)
         if getter is not None and func.__name__ == "__get__":
@@ -58,7 +61,9 @@ class PretendCuda(TorchFunctionMode):  # type: ignore[misc]
         if self._home.type == "meta" and args:
             # Values do not exist here; one plausible answer keeps the launches coming.
             if func in _ITEM:
-                return (1.0 if self._alike else OTHER) if args[0].is_floating_point() else 1
+                return self._read(args[0])
+            if func is torch.Tensor.tolist:
+                return torch.full(args[0].shape, self._read(args[0]), dtype=args[0].dtype).tolist()
             if func is torch.Tensor.__bool__:
                 return self._holds
             if func in _ALIKE:

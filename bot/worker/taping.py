@@ -21,6 +21,8 @@ from triton.compiler.compiler import CompiledKernel
 from bot.worker.contract.tape import (
     LIBRARY,
     MAX_CUBIN,
+    MOST_TOLD,
+    READS,
     SCALARS,
     Item,
     Kernel,
@@ -43,10 +45,8 @@ ALLOCATES = {
 }
 COPIES = {"aten::clone", "aten::_to_copy", "aten::contiguous"}
 NEUTRAL = {"aten::set_", "aten::resize_", "aten::record_stream"}
-WAITS = {"aten::_local_scalar_dense", "aten::is_nonzero", "aten::item", "aten::equal"}
+WAITS = {READS, "aten::is_nonzero", "aten::item", "aten::equal"}
 """The host waits for one value. Whatever it decides by it is decided alike for other contents, see `_three_times`."""
-READS = "aten::_local_scalar_dense"
-"""What every way to have one value comes to: a copy of it for the host."""
 SEVERAL = {"aten::sort"}
 """What returns more than one tensor and can be handed places for all of them."""
 PACK = {"i1": "<?", "i8": "<b", "u8": "<B", "i16": "<h", "u16": "<H", "i32": "<i", "u32": "<I", "i64": "<q"}
@@ -156,6 +156,7 @@ class Taper(TorchDispatchMode):  # type: ignore[misc]
             return
         results = [r for r in (result if isinstance(result, (tuple, list)) else [result]) if self._is_here(r)]
         if not results:
+            self._bring(name, args)
             return
         if name in ALLOCATES:
             for tensor in results:
@@ -179,6 +180,16 @@ class Taper(TorchDispatchMode):  # type: ignore[misc]
             self._steps.append(Operation(READS, (self._item(args[0]),)))
         elif args[0].shape == args[1].shape:
             self._steps.append(Operation(name, tuple(map(self._item, args[:2]))))
+
+    def _bring(self, name: str, args: Any) -> None:
+        """What the host copies to itself, such as x.tolist(): it waits for that as for a single value."""
+        source: Any = args[1] if name == "aten::copy_" else args[0] if name in COPIES else None
+        if not self._is_here(source):
+            return
+        if source.numel() > MOST_TOLD:
+            raise CannotReplay(f"the host copies {source.numel()} elements to itself")
+        self.waits += 1
+        self._steps.append(Operation(READS, (self._item(source),)))
 
     def _hand_over(self, made: torch.Tensor) -> None:
         """A number that the host wrote down, such as torch.tensor(1.0, device="cuda")."""

@@ -119,6 +119,8 @@ def test_a_tensor_without_values_answers_the_host() -> None:
     with PretendCuda("meta"):
         assert x.sum().item() == 2.0
         assert int(whole) == 1
+        assert x.tolist() == [2.0, 2.0, 2.0]
+        assert whole.tolist() == [1] and whole.sum().tolist() == 1
         assert not torch.equal(x, x)
         assert not bool((x > 0).any())
 

@@ -7,8 +7,26 @@ from typing import Any
 import pytest
 
 from bot.worker.contract import ContractError, parse, render
-from bot.worker.contract.tape import MAX_STEPS, Item, Left, Pointer, Region, Scalar, Tape, View, sound
+from bot.worker.contract.tape import (
+    MAX_STEPS,
+    MOST_TOLD,
+    READS,
+    Item,
+    Left,
+    Operation,
+    Pointer,
+    Region,
+    Scalar,
+    Tape,
+    View,
+    sound,
+)
 from tests.worker.tapes import X, Y, kernel, operation, tape
+
+
+def told(elements: int) -> Operation:
+    """The host is told so many numbers, of one."""
+    return operation(READS, Item("view", view=View(0, 0, "float32", (elements,), (0,))), result=None)
 
 
 def test_an_honest_tape_crosses_the_border_unchanged() -> None:
@@ -37,6 +55,7 @@ def test_a_view_ends_where_its_last_element_ends() -> None:
         (tape(kernel(threads=2048)), "threads"),
         (tape(kernel(shared=-1)), "shared memory"),
         (tape(operation("aten::set_")), "not among the operations"),
+        (tape(told(MOST_TOLD + 1)), "1025 elements for the host"),
         (tape(operation("aten::exp", Item("view", view=View(0, 0, "float32", (5, 8), (8, 1))))), "outside of region 0"),
         (tape(operation(result=View(1, 2, "float32", (4, 8), (8, 1)))), "between two elements"),
         (tape(operation(result=View(1, 0, "float32", (4, 8), (8, -1)))), "negative"),
@@ -62,6 +81,10 @@ def test_an_empty_recording_is_none() -> None:
 @pytest.mark.parametrize("changes", [{"grid": (2**31 - 1, 65535, 65535)}, {"threads": 1024}, {"shared": 256 * 1024}])
 def test_limits_themselves_are_allowed(changes: dict[str, Any]) -> None:
     assert sound(tape(kernel(**changes)))
+
+
+def test_the_host_may_be_told_as_much_as_is_allowed() -> None:
+    assert sound(tape(told(MOST_TOLD)))
 
 
 def test_the_last_byte_of_a_region_may_be_named() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from bot.worker.contract.tape import LIBRARY, Operation
+from bot.worker.contract.tape import LIBRARY, MOST_TOLD, Operation
 from bot.worker.taping import CannotReplay, Taper
 
 HERE = Path("nowhere")
@@ -96,6 +96,28 @@ def test_a_pass_that_only_reads_a_number_is_one() -> None:
     assert isinstance(step, Operation) and (step.op, step.result) == (READ, None)
     (item,) = step.arguments
     assert item.view is not None and item.view.shape == ()
+
+
+def test_several_values_that_the_host_waits_for_are_one_copy() -> None:
+    """`x.tolist()`, `x.cpu()` and a copy into a tensor of the host, for which another device stands here."""
+    for bring in (lambda x: x.to("meta"), lambda x: torch.empty(2, 3, device="meta").copy_(x)):
+        brought = taped(bring)
+        assert (steps(brought), brought.waits) == ([READ], 1)
+        (item,) = brought.operations[0].arguments
+        assert item.view is not None and item.view.shape == (2, 3)
+
+
+@pytest.mark.parametrize(("elements", "is_told"), [(MOST_TOLD, True), (MOST_TOLD + 1, False)])
+def test_the_host_is_told_numbers_and_takes_over_no_work(elements: int, is_told: bool) -> None:
+    brought = taped(lambda x: torch.zeros(elements).to("meta"))
+    assert (f"the host copies {elements} elements to itself" == brought.why_not) is not is_told
+
+
+def test_what_the_host_copies_of_its_own_is_no_step() -> None:
+    x = torch.empty(2, 3, device="meta")
+    with Taper({"x": x}, HERE, device="meta") as taper:
+        torch.ones(3).copy_(torch.zeros(3).clone())
+    assert (steps(taper), taper.waits) == ([], 0)
 
 
 def test_what_the_host_has_itself_is_read_without_a_copy() -> None:

@@ -13,6 +13,7 @@ from typing import Protocol
 from bot.engine.transforms import (
     add_in_float32,
     add_once_a_run,
+    ask_once,
     base_two,
     block_rows,
     cache_hints,
@@ -106,6 +107,7 @@ TRANSFORMS: dict[str, Transform] = {
     "scale_at_store": scale_at_store,
     "scale_in_kernel": scale_in_kernel,
     "read_the_number": read_the_number,
+    "ask_once": ask_once,
     "divide_once": divide_once,
     "share_exponentials": share_exponentials,
     "base_two": base_two,

@@ -24,6 +24,10 @@ MAX_GRID = (2**31 - 1, 65535, 65535)
 SCALARS = {"i1": 1, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8, "u64": 8, "fp32": 4, "fp64": 8}
 """Plain kernel arguments, by Triton's name, with their size."""
 
+READS = "aten::_local_scalar_dense"
+"""What every way to tell the host something comes to: a copy of it."""
+MOST_TOLD = 1024
+"""So many elements at once, as of `x.tolist()`: numbers to decide by, and no part of the work."""
 LIBRARY = {
     "aten::zero_",
     "aten::fill_.Scalar",
@@ -61,7 +65,7 @@ LIBRARY = {
     "aten::max",
     "aten::min",
     "aten::equal",
-    "aten::_local_scalar_dense",
+    READS,
     "aten::mm",
     "aten::mm.out",
     "aten::mm.dtype",
@@ -219,6 +223,8 @@ def _sound_operation(tape: Tape, step: Operation) -> None:
     for view in (*(item.view for item in step.arguments), step.result):
         if view is not None:
             _sound_view(tape, view)
+            if step.op == READS and math.prod(view.shape) > MOST_TOLD:
+                raise ContractError(f"{tape.case}: {math.prod(view.shape)} elements for the host")
 
 
 def sound(tape: Tape) -> Tape:
