@@ -57,7 +57,7 @@ def correctness(hearing: Hearing) -> list[Finding]:
     if not asked:
         findings.append(reject(NAME, "no case could be checked, so nothing shows that it is right"))
     if excused and asked:
-        findings.append(
-            info(NAME, f"{len(excused)} checks not asked for: v0 does not pass them either, first {min(excused)}")
-        )
+        many = f"{len(excused)} checks" if len(excused) > 1 else "1 check"
+        of_them = "them either, first" if len(excused) > 1 else "it either,"
+        findings.append(info(NAME, f"{many} not asked for: v0 does not pass {of_them} {min(excused)}"))
     return findings

@@ -53,8 +53,24 @@ PACK = {"i1": "<?", "i8": "<b", "u8": "<B", "i16": "<h", "u16": "<H", "i32": "<i
 PACK |= {"u64": "<Q", "fp32": "<f", "fp64": "<d"}
 
 
+OUT_OF_SIGHT = ("aten::allclose", "aten::_foreach_")
+"""What returns nothing, or what only the host sees, and launches kernels for it."""
+
+
 class CannotReplay(Exception):
     """The pass does something that a recording does not hold; the text says what."""
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("aten::")
+
+
+def _flat(values: Any) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from _flat(value)
+        else:
+            yield value
 
 
 def _full_name(func: Any) -> str:
@@ -185,6 +201,8 @@ class Taper(TorchDispatchMode):  # type: ignore[misc]
         """What the host copies to itself, such as x.tolist(): it waits for that as for a single value."""
         source: Any = args[1] if name == "aten::copy_" else args[0] if name in COPIES else None
         if not self._is_here(source):
+            if name.startswith(OUT_OF_SIGHT) and any(map(self._is_here, _flat(args))):
+                raise CannotReplay(f"torch's own {_short(name)}, which works out of sight")
             return
         if source.numel() > MOST_TOLD:
             raise CannotReplay(f"the host copies {source.numel()} elements to itself")
@@ -213,7 +231,7 @@ class Taper(TorchDispatchMode):  # type: ignore[misc]
         if full == "aten::fill_.Tensor" and not self._is_here(args[1]):  # x[:, -1] = 0: the host's number as a tensor
             full = "aten::fill_.Scalar"
         if full not in LIBRARY:
-            raise CannotReplay(f"torch's own {full.removeprefix('aten::')}")
+            raise CannotReplay(f"torch's own {_short(full)}")
         arguments = tuple(self._item(value) for value in self._spelled_out(func, args, kwargs))
         if full in SEVERAL:
             return Operation(full, (*arguments, into, *others))

@@ -82,6 +82,12 @@ def test_others_leave_its_kernel_alone() -> None:
     assert found is None or "_survey_kernel" not in found.kernels
 
 
+def test_a_question_may_be_written_without_a_space() -> None:
+    assert "    assert smallest >= 0, f" in once(
+        LOSS.replace("assert (target * target_mask).min", "assert(target * target_mask).min")
+    )
+
+
 def test_a_mask_that_nobody_else_wants_is_gone() -> None:
     after = once(LOSS.replace("target.masked_select(target_mask)", "target"))
     assert "target_mask" not in after
@@ -95,7 +101,11 @@ def test_a_mask_that_nobody_else_wants_is_gone() -> None:
         ("a method writes", "    total = n_non_ignore\n", "    target.clamp_(min=0)\n"),
         ("a part is written", "    total = n_non_ignore\n", "    target[0] = 0\n"),
         ("somebody is handed them", "    total = n_non_ignore\n", "    total = count(target)\n"),
-        ("another name for them", "    total = n_non_ignore\n", "    flat = target\n"),
+        ("another name for them is added to", "    total = n_non_ignore\n", "    flat = target\n    flat += 1\n"),
+        ("what shares their memory is written", "    total = n_non_ignore\n", "    logits[0] = 1\n"),
+        ("the test may write", "if weight is not None:", "if target.clamp_(min=0).any():"),
+        ("the test binds", "if weight is not None:", "if (ignore_index := 3) is not None:"),
+        ("a result that goes elsewhere", "    total = n_non_ignore\n", "    total = torch.sum(logits, out=target)\n"),
         ("another look at them", "    total = n_non_ignore\n", "    flat = target.view(-1)\n"),
         (
             "a launch may write to them",
@@ -164,6 +174,24 @@ def test_words_for_which_there_is_no_room_beside_their_question_stay_below() -> 
         ("the count is the number", "n_non_ignore = target_mask", "ignore_index = target_mask"),
         ("a name that is taken", "n_rows, n_cols =", "largest, n_cols ="),
         ("another name that is taken", "n_rows, n_cols =", "_, n_cols ="),
+        (
+            "the mask and the number are one",
+            "target_mask = target != ignore_index",
+            "ignore_index = target != ignore_index",
+        ),
+        ("the mask is known before", "    n_rows, n_cols =", "    target_mask = None\n    n_rows, n_cols ="),
+        ("a function that looks at it", "    n_rows, n_cols =", "    look = lambda v: v * 2\n    n_rows, n_cols ="),
+        ("what is imported inside", "    n_rows, n_cols =", "    from lib import entered\n    n_rows, n_cols ="),
+        ("somebody decorates it", "def forward(", "@torch.jit.script\ndef forward("),
+        ("it waits for others", "def forward(", "async def forward("),
+        ("it gives in between", "    loss = torch", "    yield n_cols\n    loss = torch"),
+        ("nothing is launched", "    _k[(n_rows,)](logits, loss, n_cols, BLOCK_SIZE=1024)\n", ""),
+        ("a comment behind a question", "target_mask.sum().item()\n", "target_mask.sum().item()  # noqa\n"),
+        (
+            "a comment within a question",
+            "assert (target * target_mask).max() < ",
+            "assert (  # all\n        target * target_mask\n    ).max() < ",
+        ),
         ("a kernel of that name", "_k", "_survey_kernel"),
         ("a guard about something else", "(target * target_mask)", "(target + target_mask)"),
         ("an equality", ".max() < logits", ".max() == logits"),
@@ -201,6 +229,12 @@ for n in (1, 2, 5, 2047, 2048, 2049, 4096, 5000, 65536, 65537):
             kept = x != ignored
             wanted = [kept.sum().item(), (x * kept).max(), (x * kept).min()]
             assert [int(v) for v in after._surveyed(x, ignored)] == [int(v) for v in wanted], (n, kind, ignored)
+for ignored in (2**31 - 1, 2**31, 2**32 - 1, -(2**31), -(2**31) - 1, 2**40):
+    for kind in (torch.int64, torch.int32):
+        x = torch.tensor([-1, 0, 2**31 - 1, -(2**31), 5]).to(kind)
+        kept = x != ignored
+        wanted = [kept.sum().item(), (x * kept).max().item(), (x * kept).min().item()]
+        assert [int(v) for v in after._surveyed(x, ignored)] == wanted, (ignored, kind)
 big = torch.tensor([2**40 + 7, -(2**41)])
 assert list(after._surveyed(big, -100)) == [2, 2**40 + 7, -(2**41)]
 wide = torch.arange(12).view(3, 4)
@@ -225,7 +259,7 @@ for values in ([0, 1, 3], [0, 4, 3], [-1, 2, 2], [-100, 2, -100], [-100, -100, -
             told.add(was[0][:6])
 assert told == {"", "Target", "max():"}, told
 """
-GUARD = ' and x.device.type != "cpu"'
+GUARD = 'x.device.type == "cpu" or '
 
 
 def test_the_host_hears_and_decides_what_it_did(tmp_path: Path) -> None:

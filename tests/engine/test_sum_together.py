@@ -160,6 +160,8 @@ def test_launches_are_on_the_device_of_the_tensors_where_the_others_are() -> Non
     ast.parse(after)
     for said in ("with x.guard(x.device):", "with device_context(x.device), other():", "with device_context(1):"):
         assert together(text.replace("with device_context(x.device):", said)) is None, said
+    for line in ("from lib import device_context", "import device_context.sub", "from lib import at as device_context"):
+        assert together(text.replace("    n_rows, n_cols =", f"    {line}\n    n_rows, n_cols =")) is None, line
     again = "    with torch.cuda.device(x.device):\n        pass\n"
     assert together(text.replace("    with device_context", f"{again}    with device_context")) is None
 

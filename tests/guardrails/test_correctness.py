@@ -58,7 +58,7 @@ def test_where_v0_failed_in_an_old_journal_the_variant_may_and_it_is_said() -> N
     heard = h.changed(h.hearing(baseline=baseline), checks=checked(h.check("check-1", False, 9.0)))
     verdict = judge(heard)
     assert verdict.decision is Decision.ACCEPTED
-    assert verdict.reason == "1 checks not asked for: v0 does not pass them either, first check-1"
+    assert verdict.reason == "1 check not asked for: v0 does not pass it either, check-1"
 
 
 def test_a_check_that_did_not_run_for_v0_is_asked_of_nobody_and_proves_nothing() -> None:
@@ -73,7 +73,7 @@ def test_v0_fails_in_the_same_job_and_the_variant_may_whatever_v0_did_in_its_pro
     for today in (h.check("check-257", True, None, excused=True), h.check("check-257", False, 7.5, excused=True)):
         verdict = judge(h.changed(h.hearing(), checks=checked(today)))
         assert verdict.decision is Decision.ACCEPTED
-        assert verdict.reason == "1 checks not asked for: v0 does not pass them either, first check-257"
+        assert verdict.reason == "1 check not asked for: v0 does not pass it either, check-257"
         wrong = h.check("check-1", False, 7.5, excused=False)
         assert h.rejections(judge(h.changed(h.hearing(), checks=checked(today, wrong)))) == ["correctness"]
 

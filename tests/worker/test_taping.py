@@ -153,6 +153,8 @@ def test_a_number_that_the_host_writes_down_is_there_before_the_pass() -> None:
         (lambda x: x * torch.tensor([1.0, 2.0, 3.0]), "hands over a tensor of 3 elements"),
         (lambda x: x.topk(2), "returns 2 tensors"),
         (lambda x: x.cos(), "torch's own cos"),
+        (lambda x: torch.allclose(x, x), "torch's own allclose, which works out of sight"),
+        (lambda x: torch._foreach_mul_([x], 2.0), "torch's own _foreach_mul_, which works out of sight"),
     ],
 )
 def test_what_a_recording_cannot_hold_is_said(work: Callable[[torch.Tensor], object], why: str) -> None:

@@ -8,9 +8,9 @@ hands out all three numbers, which are one copy.
 
 Looked for are lines one below the other: a mask `x != number`, how many it keeps, and assertions about the largest or
 the smallest of `x * mask`. The assertions stay, with their words, about numbers that the host has then. Where the mask
-is wanted once more, further down, it is made there, if nothing in between may have changed what it is made of; else it
-stays where it is. Anything but 32 or 64 bit integers without gaps, a number that is none of the host's, nothing at all
-and more than 65,536 of them, which are too many for one program, are asked of torch as before.
+is wanted once more, further down, it is made there, if nothing on the way writes, launches or calls what may do either;
+else it stays where it is. Anything but 32 or 64 bit integers without gaps, a number that is none of the host's, nothing
+at all and more than 65,536 of them, which are too many for one program, are asked of torch as before.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def _survey_kernel(found_ptr, x_ptr, ignored, n_elements, BLOCK_SIZE: tl.constex
 
 def _surveyed(x, ignored):
     """How many are not ignored, and the largest and the smallest, where one that is ignored counts as 0."""
-    is_whole = x.dtype in (torch.int32, torch.int64) and type(ignored) is int and x.device.type != "cpu"
-    if not is_whole or not x.is_contiguous() or not 0 < x.numel() <= 65536:
+    is_whole = x.dtype in (torch.int32, torch.int64) and type(ignored) is int and -(2**31) <= ignored < 2**31
+    if not is_whole or x.device.type == "cpu" or not x.is_contiguous() or not 0 < x.numel() <= 65536:
         kept = x != ignored
         return kept.sum().item(), (x * kept).max(), (x * kept).min()
     found = torch.empty(3, dtype=torch.int64, device=x.device)
@@ -64,9 +64,30 @@ INDENT = 4
 BOUNDS = {"max": "largest", "min": "smallest"}
 MASK = m.Comparison(left=m.Name(), comparisons=[m.ComparisonTarget(m.NotEqual(), m.Name())])
 ORDERS = m.LessThan() | m.LessThanEqual() | m.GreaterThan() | m.GreaterThanEqual()
-LOOKS = ("shape", "dtype", "device", "ndim", "dim", "size", "stride", "numel", "max", "min", "sum", "masked_select")
-"""What a tensor may be asked before the mask is made of it: it stays as it is, and nothing else shares its memory."""
-LOOKERS = ("is_tensor", "is_floating_point", "numel")
+LOOKS = (
+    "size",
+    "stride",
+    "dim",
+    "numel",
+    "max",
+    "min",
+    "sum",
+    "item",
+    "is_floating_point",
+    "is_contiguous",
+    "is_tensor",
+)
+"""What may be called on the way to where the mask is wanted: of a tensor or of torch, none of them writes."""
+BUILTINS = ("isinstance", "len", "min", "max", "int", "float", "bool")
+WRITES = (
+    m.AugAssign()
+    | m.Del()
+    | m.NamedExpr()
+    | m.AssignTarget(target=m.Subscript() | m.Attribute())
+    | (m.For() | m.While() | m.With() | m.Try() | m.Match() | m.FunctionDef() | m.ClassDef() | m.Lambda())
+)
+STRANGE = m.Yield() | m.Await() | m.Global() | m.Nonlocal() | m.FunctionDef() | m.Lambda() | m.Import() | m.ImportFrom()
+"""With these in a function a name may be somebody else's, or be read from elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +139,41 @@ def _run(lines: Sequence[cst.BaseStatement], mask: str, x: str) -> Iterator[cst.
         yield cst.ensure_type(line, cst.SimpleStatementLine)
 
 
+def _said_inside(line: cst.SimpleStatementLine) -> bool:
+    """Whether a comment stands in a line or behind it."""
+    above = sum(one.comment is not None for one in line.leading_lines)
+    return len(findall(line, m.Comment())) > above
+
+
+def _is_plain(function: cst.FunctionDef) -> bool:
+    """Nobody does anything with it but call it, and it launches a kernel itself: whoever calls it has seen to the
+    device."""
+    inside = [one for one in findall(function, STRANGE) if one is not function]
+    return (
+        not function.decorators
+        and function.asynchronous is None
+        and not inside
+        and bool(findall(function, source.LAUNCH))
+    )
+
+
 def _questions(function: cst.FunctionDef) -> Iterator[Questions]:
-    body = source.statements(function)
+    body = source.statements(function) if _is_plain(function) else ()
     for at, line in enumerate(body):
-        if len(source.targets(line)) != 1 or not m.matches(source.value(line), MASK):
+        names = source.targets(line)
+        if len(names) != 1 or not source.is_plain(line, names[0]) or not m.matches(source.value(line), MASK):
             continue
         made = cst.ensure_type(source.value(line), cst.Comparison)
-        (mask,), x, ignored = source.targets(line), source.code(made.left), source.code(made.comparisons[0].comparator)
+        (mask,), x, ignored = names, source.code(made.left), source.code(made.comparisons[0].comparator)
         asked = tuple(_run(body[at + 1 :], mask, x))
-        if len(asked) > 1 and not any(bound_in(one)[name] for one in asked for name in (mask, x, ignored)):
+        known = len({mask, x, ignored}) == 3 and not any(findall(one, m.Name(mask)) for one in body[:at])
+        changes = any(bound_in(one)[name] for one in asked for name in (mask, x, ignored))
+        if (
+            len(asked) > 1
+            and known
+            and not changes
+            and not any(map(_said_inside, (cst.ensure_type(line, cst.SimpleStatementLine), *asked)))
+        ):
             yield Questions(function, at, mask, x, ignored, asked)
 
 
@@ -154,19 +201,22 @@ def _answered(asked: Questions) -> list[cst.SimpleStatementLine]:
 def _about_a_number(line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
     """The assertion with a number of the host's, and its words beside it where there is room now."""
     call, name = _bound(line)
-    told = cst.ensure_type(cst.ensure_type(line.body[0], cst.Assert).deep_replace(call, cst.Name(name)), cst.Assert)
+    asserted = cst.ensure_type(line.body[0], cst.Assert)
+    apart = asserted.with_changes(whitespace_after_assert=cst.SimpleWhitespace(" "))
+    told = cst.ensure_type(apart.deep_replace(call, cst.Name(name)), cst.Assert)
     if isinstance(told.msg, cst.SimpleString | cst.FormattedString) and not findall(told.msg, m.Comment()):
         beside = told.with_changes(msg=told.msg.with_changes(lpar=(), rpar=()))
         told = beside if len(source.code(beside)) <= LONGEST - INDENT else told
     return line.with_changes(body=[told])
 
 
-def _is_only_looked_at(node: cst.CSTNode, name: str) -> bool:
-    """Whether a statement neither binds a name nor hands what it names to anybody who may write to it."""
-    asks = m.Attribute(value=m.Name(name), attr=m.OneOf(*map(m.Name, LOOKS)))
-    handed = findall(node, m.Call(func=m.Attribute(value=m.Name("torch"), attr=m.OneOf(*map(m.Name, LOOKERS)))))
-    given = sum(m.matches(arg.value, m.Name(name)) for call in handed for arg in cst.ensure_type(call, cst.Call).args)
-    return not bound_in(node)[name] and len(findall(node, m.Name(name))) == len(findall(node, asks)) + given
+def _leaves_all_as_it_is(node: cst.CSTNode, asked: Questions) -> bool:
+    """Whether nothing on the way to the mask can make it another one: whoever shares memory with it writes nothing."""
+    calls = [cst.ensure_type(call, cst.Call) for call in findall(node, m.Call())]
+    looks = m.Attribute(attr=m.OneOf(*map(m.Name, LOOKS))) | m.OneOf(*map(m.Name, BUILTINS))
+    quiet = all(m.matches(call.func, looks) and not findall(call, m.Arg(keyword=m.Name("out"))) for call in calls)
+    changes = any(bound_in(node)[name] for name in (asked.x, asked.ignored))
+    return quiet and not changes and not findall(node, WRITES)
 
 
 def _above(block: Sequence[cst.BaseStatement], asked: Questions) -> list[cst.BaseStatement]:
@@ -175,9 +225,10 @@ def _above(block: Sequence[cst.BaseStatement], asked: Questions) -> list[cst.Bas
     at = next((at for at, line in enumerate(block) if _wants(line, asked)), None)
     if at is None:
         return list(block)
-    if not all(_is_only_looked_at(one, name) for one in block[:at] for name in (asked.x, asked.ignored)):
-        raise NotUnderstood("the mask may be another one by then")
     first, behind = block[at], block[at + 1 :]
+    before = [*block[:at], *([first.test] if isinstance(first, cst.If) else [])]
+    if not all(_leaves_all_as_it_is(one, asked) for one in before):
+        raise NotUnderstood("the mask may be another one by then")
     if isinstance(first, cst.SimpleStatementLine):
         made = source.assignment(f"{asked.mask} = {asked.x} != {asked.ignored}")
         above = made.with_changes(leading_lines=first.leading_lines)
