@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -299,6 +300,18 @@ def test_tiles_on_a_grid_that_counts_them_write_all_of_it() -> None:
 def test_the_last_stride_may_be_counted_from_behind() -> None:
     after = dropped(TILED)
     assert after is not None and "z = torch.empty_like(other) if" in after
+
+
+@pytest.mark.parametrize(("name", "other", "lines"), [(9, 12, 1), (10, 12, 3), (10, 14, 3), (10, 15, 5)])
+def test_what_does_not_fit_behind_its_name_gets_a_line_of_its_own(name: int, other: int, lines: int) -> None:
+    """As long as a line may be, and one character more."""
+    text = re.sub(r"\bz\b", "n" * name, TILED).replace("other)", f"{'t' * other})")
+    after = dropped(text)
+    assert after is not None
+    made = after.partition(f"{'n' * name} = ")[2].splitlines()
+    whole = f"    {'n' * name} = {made[0] if lines == 1 else made[1].strip()}"
+    assert (len(whole) == 120) if lines == 1 else made[0] == "(" and made[lines - 1] == "    )"
+    assert max(map(len, made[:lines])) <= 120 and (len(whole) == 121) is ((name, other) == (10, 12))
 
 
 def test_what_does_not_fit_into_a_line_is_written_in_three() -> None:

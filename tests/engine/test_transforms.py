@@ -13,6 +13,7 @@ import pytest
 
 from bot.analysis.bottleneck import STRATEGIES
 from bot.engine import source
+from bot.engine.source import LONGEST
 from bot.engine.transforms import ACROSS_FILES, TRANSFORMS, more_programs, tile_rows
 from bot.engine.transforms.rewrite import Rewrite
 from tests.engine.library import OPS, changes, op, sample
@@ -294,6 +295,20 @@ def test_a_grid_with_an_axis_for_the_blocks_of_a_row_gets_more_programs_where_ro
         "props(x).multi_processor_count",
     ]
     assert more_programs.rewrite(found.text) is None, "how many there are follows the width already"
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_how_many_there_are_is_written_in_two_lines_where_one_has_no_room(more: int) -> None:
+    known = "n = min(4 if n_cols <= 1024 else 2 if n_cols <= 2048 else 1, 1 + n_rows // 4096) * "
+    whose = "properties_of_the_device"[: LONGEST - 4 - len(f"{known}(x).multi_processor_count")] + "_" * more
+    text = in_blocks().replace("props(x)", f"{whose}(x)")
+    found = more_programs.rewrite(text)
+    assert found is not None
+    lines = changes(text, found.text)[1][1:]
+    one, two = f"    {known}{whose}(x).multi_processor_count", "        * {}(x).multi_processor_count"
+    assert len(one) == LONGEST + more
+    assert lines == ([one] if not more else ["    n = (", f"        {known[4:-3]}", two.format(whose), "    )"])
+    assert more_programs.rewrite(found.text) is None
 
 
 def programs(rows: int, columns: int) -> int:

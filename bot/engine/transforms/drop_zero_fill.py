@@ -201,13 +201,14 @@ def _first_told(done: list[tuple[LaunchSite, Filled]]) -> list[Filled]:
     return found
 
 
-def _either(filled: Filled) -> cst.SimpleStatementLine:
-    """Zeros where the shape is another, too long for a line or not."""
+def _either(filled: Filled, indent: int) -> cst.SimpleStatementLine:
+    """Zeros where the shape is another: in a line, in one of its own, or in three, as formatters write it."""
     empty, like = source.code(_unfilled(filled.call)), source.code(filled.call.args[0].value)
     parts = (empty, f"if {like}.shape == {filled.shape}", f"else {source.code(filled.call)}")
     value = " ".join(parts)
-    if len(f"{filled.name} = {value}") > source.IN_A_BODY:
-        value = "(\n    {}\n    {}\n    {}\n)".format(*parts)
+    if indent + len(f"{filled.name} = {value}") > source.LONGEST:
+        is_one = indent + len(f"    {value}") <= source.LONGEST
+        value = "(\n    {}\n)".format(value if is_one else "\n    ".join(parts))
     made = source.assignment(f"{filled.name} = {value}", filled.reason)
     kept = filled.statement
     return made.with_changes(
@@ -215,9 +216,9 @@ def _either(filled: Filled) -> cst.SimpleStatementLine:
     )
 
 
-def _line(filled: Filled) -> cst.SimpleStatementLine:
+def _line(filled: Filled, text: str) -> cst.SimpleStatementLine:
     if filled.shape:
-        return _either(filled)
+        return _either(filled, source.indent_of(text, filled.statement))
     line = cst.ensure_type(filled.statement.deep_replace(filled.call, _unfilled(filled.call)), cst.SimpleStatementLine)
     return line.with_changes(leading_lines=(*line.leading_lines, *source.comment_lines(filled.reason)))
 
@@ -257,7 +258,7 @@ def rewrite(text: str) -> Rewrite | None:
                 continue
     if not done:
         return None
-    changed = source.spliced(module, [(filled.statement, [_line(filled)]) for filled in _first_told(done)])
+    changed = source.spliced(module, [(filled.statement, [_line(filled, text)]) for filled in _first_told(done)])
     names = list(dict.fromkeys(filled.name for _, filled in done))
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     return Rewrite(

@@ -212,7 +212,7 @@ def _doubled(module: cst.Module, function: cst.FunctionDef, up_to: int | None) -
         times = f"({2 * factor} if {_width(module, function, line, _wholes)} <= {up_to} else {factor})"
         where = f"{word} on each where a row of up to {up_to} columns leaves room"
         title = f"{title}, up to {up_to} columns"
-    new = source.expression(f"{times} * {count}")
+    new = _product(times, count, _room_for(module, line, old))
     kept = [found for found in line.leading_lines if found.comment is None or WHY not in found.comment.value]
     lines = (*kept, *source.comment_lines(f"{where}: {WHY}"))
     changed = cst.ensure_type(line.deep_replace(old, new), cst.SimpleStatementLine)
@@ -221,6 +221,22 @@ def _doubled(module: cst.Module, function: cst.FunctionDef, up_to: int | None) -
         module=source.replaced(module, line, changed),
         kernels=tuple(str(kernel.name.value) for kernel in launched),
         title=title,
+    )
+
+
+def _room_for(module: cst.Module, line: cst.SimpleStatementLine, value: cst.BaseExpression) -> int:
+    """How long what a line gives may become; whatever it is where that is not all it says."""
+    if source.value(line) is not value:
+        return source.LONGEST
+    before = source.code(line.with_changes(leading_lines=())).partition(source.code(value))[0]
+    return source.LONGEST - source.indent_of(str(module.code), line) - len(before.strip()) - 1
+
+
+def _product(times: str, count: str, room: int) -> cst.BaseExpression:
+    """In two lines where one has no room for it, as formatters write it."""
+    said = f"{times} * {count}"
+    return source.value(
+        source.assignment(f"made = {said}" if len(said) <= room else f"made = (\n    {times}\n    * {count}\n)")
     )
 
 
