@@ -65,17 +65,8 @@ BOUNDS = {"max": "largest", "min": "smallest"}
 MASK = m.Comparison(left=m.Name(), comparisons=[m.ComparisonTarget(m.NotEqual(), m.Name())])
 ORDERS = m.LessThan() | m.LessThanEqual() | m.GreaterThan() | m.GreaterThanEqual()
 LOOKS = (
-    "size",
-    "stride",
-    "dim",
-    "numel",
-    "max",
-    "min",
-    "sum",
-    "item",
-    "is_floating_point",
-    "is_contiguous",
-    "is_tensor",
+    *("size", "stride", "dim", "numel", "max", "min", "sum", "item"),
+    *("is_floating_point", "is_contiguous", "is_tensor"),
 )
 """What may be called on the way to where the mask is wanted: of a tensor or of torch, none of them writes."""
 BUILTINS = ("isinstance", "len", "min", "max", "int", "float", "bool")
@@ -148,13 +139,9 @@ def _said_inside(line: cst.SimpleStatementLine) -> bool:
 def _is_plain(function: cst.FunctionDef) -> bool:
     """Nobody does anything with it but call it, and it launches a kernel itself: whoever calls it has seen to the
     device."""
+    bare = not function.decorators and function.asynchronous is None
     inside = [one for one in findall(function, STRANGE) if one is not function]
-    return (
-        not function.decorators
-        and function.asynchronous is None
-        and not inside
-        and bool(findall(function, source.LAUNCH))
-    )
+    return bare and not inside and bool(findall(function, source.LAUNCH))
 
 
 def _questions(function: cst.FunctionDef) -> Iterator[Questions]:
@@ -166,14 +153,10 @@ def _questions(function: cst.FunctionDef) -> Iterator[Questions]:
         made = cst.ensure_type(source.value(line), cst.Comparison)
         (mask,), x, ignored = names, source.code(made.left), source.code(made.comparisons[0].comparator)
         asked = tuple(_run(body[at + 1 :], mask, x))
-        known = len({mask, x, ignored}) == 3 and not any(findall(one, m.Name(mask)) for one in body[:at])
+        is_new = len({mask, x, ignored}) == 3 and not any(findall(one, m.Name(mask)) for one in body[:at])
         changes = any(bound_in(one)[name] for one in asked for name in (mask, x, ignored))
-        if (
-            len(asked) > 1
-            and known
-            and not changes
-            and not any(map(_said_inside, (cst.ensure_type(line, cst.SimpleStatementLine), *asked)))
-        ):
+        lines = (cst.ensure_type(line, cst.SimpleStatementLine), *asked)
+        if len(asked) > 1 and is_new and not changes and not any(map(_said_inside, lines)):
             yield Questions(function, at, mask, x, ignored, asked)
 
 
@@ -189,10 +172,8 @@ def _answered(asked: Questions) -> list[cst.SimpleStatementLine]:
     counts = _counts(first, asked.mask)
     bounds = others if counts else asked.lines
     wanted = {_bound(line)[1] for line in bounds}
-    names = [
-        source.targets(first)[0] if counts else "_",
-        *(name if name in wanted else "_" for name in BOUNDS.values()),
-    ]
+    names = source.targets(first) if counts else ("_",)
+    names = (*names, *(name if name in wanted else "_" for name in BOUNDS.values()))
     told = source.assignment(f"{', '.join(names)} = _surveyed({asked.x}, {asked.ignored})", WHY)
     said = first.leading_lines if counts else ()
     return [told.with_changes(leading_lines=(*said, *told.leading_lines)), *map(_about_a_number, bounds)]
