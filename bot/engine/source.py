@@ -292,12 +292,6 @@ IN_A_BODY = LONGEST - 8
 """Of one in a loop of a kernel, or in a method, before it is indented."""
 
 
-def indent_of(text: str, line: cst.SimpleStatementLine) -> int:
-    """How far a line stands from the margin: the first one of the text that reads so."""
-    said = code(line.with_changes(leading_lines=())).strip().partition("\n")[0]
-    return next((len(one) - len(one.lstrip()) for one in text.splitlines() if one.strip() == said), 0)
-
-
 def _new_line(depth: int) -> cst.ParenthesizedWhitespace:
     return cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace("    " * depth))
 

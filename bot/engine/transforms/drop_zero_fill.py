@@ -22,7 +22,7 @@ from bot.engine import coverage, kernels, runs, source, tile_stores
 from bot.engine.bindings import bound_in, times_bound
 from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
-from bot.engine.transforms.rewrite import Rewrite
+from bot.engine.transforms.rewrite import Rewrite, indent_of
 
 UNFILLED = {"zeros": "empty", "zeros_like": "empty_like", "new_zeros": "new_empty"}
 WHY = "The kernel writes every element: nothing has to be zero before."
@@ -218,7 +218,7 @@ def _either(filled: Filled, indent: int) -> cst.SimpleStatementLine:
 
 def _line(filled: Filled, text: str) -> cst.SimpleStatementLine:
     if filled.shape:
-        return _either(filled, source.indent_of(text, filled.statement))
+        return _either(filled, indent_of(text, filled.statement))
     line = cst.ensure_type(filled.statement.deep_replace(filled.call, _unfilled(filled.call)), cst.SimpleStatementLine)
     return line.with_changes(leading_lines=(*line.leading_lines, *source.comment_lines(filled.reason)))
 

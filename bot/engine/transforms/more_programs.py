@@ -26,7 +26,7 @@ import libcst.matchers as m
 from bot.engine import addresses, columns, kernels, runs, source
 from bot.engine.finding import findall, nodes
 from bot.engine.source import NotUnderstood
-from bot.engine.transforms.rewrite import Rewrite
+from bot.engine.transforms.rewrite import Rewrite, indent_of
 
 WORDS = {2: "Two", 4: "Four", 8: "Eight"}
 UP_TO_FOUR, UP_TO_TWO = 1024, 2048
@@ -229,7 +229,7 @@ def _room_for(module: cst.Module, line: cst.SimpleStatementLine, value: cst.Base
     if source.value(line) is not value:
         return source.LONGEST
     before = source.code(line.with_changes(leading_lines=())).partition(source.code(value))[0]
-    return source.LONGEST - source.indent_of(str(module.code), line) - len(before.strip()) - 1
+    return source.LONGEST - indent_of(str(module.code), line) - len(before.strip()) - 1
 
 
 def _product(times: str, count: str, room: int) -> cst.BaseExpression:

@@ -75,6 +75,12 @@ def in_place(
     return source.spliced(module, [(kernel, [changed])])
 
 
+def indent_of(text: str, line: cst.SimpleStatementLine) -> int:
+    """How far a line stands from the margin: the first one of the text that reads so."""
+    said = source.code(line.with_changes(leading_lines=())).strip().partition("\n")[0]
+    return next((len(one) - len(one.lstrip()) for one in text.splitlines() if one.strip() == said), 0)
+
+
 def refuse_long_lines(before: cst.CSTNode, after: cst.CSTNode) -> None:
     """Raises NotUnderstood where a line is new and too long."""
     known = set(source.code(before).splitlines())
