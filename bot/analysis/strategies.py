@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from bot.model.diagnosis import Bottleneck, Strategy
 
+CHUNKS = ("wider_chunks", "free_early", "first_product")
 SUMS = ("sum_together", "sum_at_once")
 ATOMICS = ("add_in_float32", "add_once_a_run", "partial_sums", "relax_atomics")
 ARITHMETIC = ("divide_once", "share_exponentials", "base_two")
@@ -22,22 +23,22 @@ PIPELINES = ("pipeline_rows", "pipeline_steps", "pipeline_products")
 AHEAD = ("tanh_by_exp2", "sum_behind_loop", *PIPELINES, "block_rows", *AT_ONCE)
 STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     Bottleneck.MEMORY: (
-        *("launch_parameters", "reduce_loss", "drop_clone", "wider_chunks", "free_early"),
+        *("launch_parameters", "reduce_loss", "drop_clone", *CHUNKS),
         *("drop_sort", "drop_detours", "drop_zero_fill", "tile_rows", "walk_rows", *AHEAD),
         *("divide_by_constants", *LATE, "more_programs"),
     ),
     Bottleneck.RESOURCE: (
         *("launch_parameters", "walk_rows", "tile_rows", *AHEAD, "divide_by_constants"),
         *("more_programs", "reduce_loss", "drop_clone", "drop_sort", "drop_detours", "drop_zero_fill"),
-        *("wider_chunks", "free_early", *LATE),
+        *(*CHUNKS, *LATE),
     ),
     Bottleneck.LATENCY: (
         *("launch_parameters", *AHEAD, "more_programs", "tile_rows", "walk_rows"),
         *("divide_by_constants", "reduce_loss", "drop_clone", "drop_sort", "drop_detours", "drop_zero_fill"),
-        *("wider_chunks", "free_early", *LATE),
+        *(*CHUNKS, *LATE),
     ),
     Bottleneck.HOST: (
-        *("launch_parameters", "reduce_loss", "drop_clone", "wider_chunks", "free_early"),
+        *("launch_parameters", "reduce_loss", "drop_clone", *CHUNKS),
         *("drop_sort", "drop_detours", "drop_zero_fill", *SCALES),
         *(*ATOMICS, *SUMS, *AHEAD, "more_programs", "tile_rows", "walk_rows"),
         *("divide_by_constants", "scale_sum", *ARITHMETIC, "meet_once", "cache_hints"),
@@ -45,7 +46,7 @@ STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     **dict.fromkeys(
         (Bottleneck.COMPUTE, Bottleneck.BALANCED, Bottleneck.LAUNCH),
         (
-            *("launch_parameters", "wider_chunks", "free_early", *AHEAD, "more_programs"),
+            *("launch_parameters", *CHUNKS, *AHEAD, "more_programs"),
             *("drop_sort", "drop_zero_fill", "drop_detours", "tile_rows"),
             *("walk_rows", "divide_by_constants", "reduce_loss", "drop_clone", *LATE),
         ),
@@ -99,6 +100,7 @@ AIMS: dict[str, Aim] = {
     "wider_chunks": Aim(
         ("M3", "G1"), ("excess", "fixed", BESIDE), "every chunk of the rows reads and writes all of a weight again"
     ),
+    "first_product": Aim(("M3", "G1"), ("excess", "fixed", BESIDE), "a sum over chunks is filled first, and read"),
     "free_early": Aim(("M3",), (), "a name holds its tensor until it is given another"),
     "drop_zero_fill": Aim(
         ("M3", "G1"), ("excess", "fixed", BESIDE), "a fill writes every byte once more, in a launch of its own"

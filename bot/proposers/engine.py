@@ -55,6 +55,7 @@ FORECASTS: dict[str, Change] = {
     "pairs_at_once": as_it_was,
     "wider_chunks": as_it_was,
     "free_early": as_it_was,
+    "first_product": as_it_was,
     "add_in_float32": as_it_was,
     "add_once_a_run": as_it_was,
     "partial_sums": as_it_was,
@@ -88,7 +89,7 @@ ON_A_GPU = (
     "pipeline_products",
     *("rows_at_once", "heads_at_once", "pairs_at_once", "narrower_tiles"),
     *("drop_sort", "scale_in_kernel", "read_the_number", "ask_once", "scale_sum", "sum_behind_loop", "sum_together"),
-    *("sum_at_once", "relax_atomics", "add_once_a_run", "wider_chunks", "free_early", "meet_once"),
+    *("sum_at_once", "relax_atomics", "add_once_a_run", "wider_chunks", "free_early", "first_product", "meet_once"),
 )
 """Rewrites that take away instructions, meetings of warps, programs or launches of torch, or hide what is waited for.
 What anybody waits for the model cannot tell, and launches of torch it does not know."""

@@ -1,0 +1,199 @@
+"""The first product of a sum over chunks is written, and the sum is what it was: of memory that nobody filled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from bot.engine.transforms import first_product
+from tests.engine.library import changes
+
+MADE = "        grad_weight = torch.zeros_like(weight, device=x.device) if wanted else None\n"
+WIDE = "        grad_weight = torch.zeros_like(weight, dtype=torch.float64) if wanted else None\n"
+TURN = "    for chunk in range(chunks):\n"
+PRODUCT = """                torch.addmm(
+                    grad_weight,
+                    part.t(),
+                    rows,
+                    out=grad_weight,
+                )
+"""
+OTHERS = "                grad_weight += torch.mm(part.t(), rows).to(grad_weight.dtype)\n"
+SUM = f'''"""A loss behind a linear layer."""
+
+import torch
+
+
+def forward(x, weight, size, wanted=True, wide=False):
+    rows_in_all = x.shape[0]
+    chunks = -(-rows_in_all // size)
+    if not wide:
+{MADE}    else:
+{WIDE}    total = 0.0
+
+    # chunk by chunk
+{TURN}        rows = x[chunk * size : (chunk + 1) * size]
+        part = rows @ weight.t()
+        total = total + part.sum()
+        if grad_weight is not None:
+            if grad_weight.dtype == part.dtype:
+{PRODUCT}            else:
+                # another type
+{OTHERS}        del part
+    return total, grad_weight
+'''
+
+
+def rewritten(text: str) -> str | None:
+    found = first_product.rewrite(text)
+    return found.text if found is not None else None
+
+
+def written(text: str) -> str:
+    after = rewritten(text)
+    assert after is not None
+    return after
+
+
+def test_the_sum_begins_with_a_product_and_nothing_else_changes() -> None:
+    gone, new = changes(SUM, written(SUM))
+    assert gone == [MADE.rstrip(), WIDE.rstrip()]
+    assert new == [
+        f"        # {first_product.WHY}",
+        MADE.rstrip().replace("zeros", "empty"),
+        WIDE.rstrip().replace("zeros", "empty"),
+        f"    # {first_product.NONE}",
+        "    if chunks == 0 and grad_weight is not None:",
+        "        grad_weight.zero_()",
+        "                    beta=0 if chunk == 0 else 1,",
+        "                if chunk == 0:",
+        "                    grad_weight.zero_()",
+    ]
+    after = written(SUM)
+    assert f"    total = 0.0\n\n    # {first_product.NONE}\n" in after
+    assert "        grad_weight.zero_()\n    # chunk by chunk\n    for chunk" in after
+    assert "                # another type\n                if chunk == 0:\n" in after
+    assert rewritten(after) is None
+
+
+def test_it_says_of_what() -> None:
+    found = first_product.rewrite(SUM)
+    assert found is not None and found.kernels == ()
+    assert found.why.startswith("grad_weight is filled with zeros, which the product of the first chunk reads")
+
+
+def of(text: str, dirty: bool = False) -> Any:
+    """Its forward, where what nobody filled is no number."""
+
+    class Dirty:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(torch, name)
+
+        def empty_like(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+            return torch.full_like(*args, float("nan"), **kwargs)
+
+    found: dict[str, Any] = {}
+    exec(text.replace("import torch\n", ""), found | {"torch": Dirty() if dirty else torch}, found)
+    return found["forward"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SUM,
+        SUM.replace(
+            OTHERS,
+            OTHERS.replace("+= ", "= ").replace("grad_weight = torch.mm", "grad_weight.add_(torch.mm").rstrip() + ")\n",
+        ),
+        SUM.replace("torch.addmm(\n                    grad_weight,\n", "grad_weight.addmm_(\n").replace(
+            "                    out=grad_weight,\n", ""
+        ),
+    ],
+)
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("rows", [0, 1, 3, 4, 5, 12])
+def test_the_sum_is_what_it_was(text: str, rows: int, wide: bool) -> None:
+    before, after = of(text), of(written(text), dirty=True)
+    x, weight = torch.randn(rows, 6), torch.randn(5, 6)
+    assert before(x, weight, 4, False, wide)[1] is after(x, weight, 4, False, wide)[1] is None
+    was, now = (forward(x, weight, 4, True, wide)[1] for forward in (before, after))
+    assert torch.equal(was, now) and was.dtype == now.dtype
+
+
+@pytest.mark.parametrize(
+    ("why", "before", "after"),
+    [
+        (
+            "something else is made of it first",
+            "    total = 0.0\n",
+            "    total = 0.0 if grad_weight is None else grad_weight.sum()\n",
+        ),
+        ("another name for it", "    total = 0.0\n", "    total = 0.0\n    kept = grad_weight\n"),
+        ("it is made of ones", "torch.zeros_like(weight, device", "torch.ones_like(weight, device"),
+        ("it is another tensor now and then", "if wanted else None\n    else", "if wanted else x\n    else"),
+        (
+            "a turn may be left",
+            "        total = total + part",
+            "        if chunk > 3:\n            break\n        total = total + part",
+        ),
+        (
+            "a turn may go on",
+            "        total = total + part",
+            "        if chunk > 3:\n            continue\n        total = total + part",
+        ),
+        (
+            "a turn may fail and be caught",
+            "        total = total + part.sum()\n",
+            "        try:\n            total = total + part.sum()\n        except RuntimeError:\n            pass\n",
+        ),
+        ("one way adds nothing", OTHERS, "                pass\n"),
+        ("one way adds twice", OTHERS, OTHERS * 2),
+        ("there is no other way", f"            else:\n                # another type\n{OTHERS}", ""),
+        ("it is left out now and then", "if grad_weight is not None:", "if grad_weight is not None and chunk != 1:"),
+        ("it is looked at in a turn", "total = total + part.sum()", "total = total + part.sum() + grad_weight.sum()"),
+        ("it is looked at by a condition", "if grad_weight.dtype == part.dtype:", "if grad_weight.sum() == 0:"),
+        ("what is added is made of it", "torch.mm(part.t(), rows).to", "torch.mm(grad_weight, rows).to"),
+        (
+            "a factor is made of it",
+            "                    part.t(),\n",
+            "                    part.t() + grad_weight.sum(),\n",
+        ),
+        ("the product goes elsewhere", "out=grad_weight,", "out=part,"),
+        ("it has a beta already", "out=grad_weight,", "beta=2,\n                    out=grad_weight,"),
+        ("what is told is in a dictionary", "out=grad_weight,", "**told,"),
+        (
+            "something else is added to",
+            "torch.addmm(\n                    grad_weight,",
+            "torch.addmm(\n                    weight,",
+        ),
+        ("no product at all", PRODUCT, "                grad_weight.add_(part.t() @ rows)\n"),
+        ("turns begin elsewhere", TURN, "    for chunk in range(1, chunks):\n"),
+        ("turns are of a list", TURN, "    for chunk in order:\n"),
+        ("the chunk is counted on", "        rows = x", "        chunk += 1\n        rows = x"),
+        ("how many there are changes", "    total = 0.0\n", "    total = 0.0\n    chunks = chunks + 1\n"),
+        ("no Python", "def forward(", "def forward(:"),
+    ],
+)
+def test_it_is_filled_as_before_where_it_is_not_sure(why: str, before: str, after: str) -> None:
+    assert before in SUM
+    assert rewritten(SUM.replace(before, after)) is None, why
+
+
+ASKED = SUM.replace("    if not wide:\n", "    if x.requires_grad:\n").replace(
+    "    else:\n        grad_weight = torch.zeros_like(weight, dtype=torch.float64) if wanted else None\n",
+    "    else:\n        grad_weight = None\n",
+)
+
+
+def test_what_is_asked_where_it_is_made_may_be_asked_in_a_turn() -> None:
+    assert ASKED != SUM
+    turn = ASKED.replace("if grad_weight is not None:", "if grad_weight is not None and x.requires_grad:")
+    assert "beta=0 if chunk == 0 else 1" in written(turn)
+    assert rewritten(turn.replace("    total = 0.0\n", "    total = 0.0\n    x = x.detach()\n    x = x * 1\n")) is None
+    assert rewritten(turn.replace("and x.requires_grad:", "and weight.requires_grad:")) is None
+
+
+def test_two_such_sums_are_one_too_many() -> None:
+    assert rewritten(SUM + "\n\n" + SUM[SUM.index("def forward") :].replace("forward", "again")) is None
