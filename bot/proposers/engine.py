@@ -123,7 +123,7 @@ KNOWING: dict[str, Callable[[str, Brief], Rewrite | None]] = {
     "drop_sort": lambda text, brief: drop_sort.rewrite(text, brief.site.relied_on),
 }
 """Rewrites that ask for more than the text, once that has something for them."""
-LAST = ("meet_once", "cache_hints")
+LAST = ("first_product", "meet_once", "cache_hints")
 """Finishing touches: tried on a kernel whose work and warps are settled."""
 HOPELESS = 0.96
 """A rewrite that the model sees this far behind is left alone where no GPU is: there the model judges as well, and

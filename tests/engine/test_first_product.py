@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from bot.engine.transforms import first_product
+from bot.proposers import engine
 from tests.engine.library import changes
 
 MADE = "        grad_weight = torch.zeros_like(weight, device=x.device) if wanted else None\n"
@@ -197,3 +198,8 @@ def test_what_is_asked_where_it_is_made_may_be_asked_in_a_turn() -> None:
 
 def test_two_such_sums_are_one_too_many() -> None:
     assert rewritten(SUM + "\n\n" + SUM[SUM.index("def forward") :].replace("forward", "again")) is None
+
+
+def test_it_comes_when_the_chunks_are_settled() -> None:
+    """Other ideas about the loop do not know it afterwards."""
+    assert "first_product" in engine.LAST
