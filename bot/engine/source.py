@@ -378,7 +378,7 @@ def spliced(module: cst.Module, changes: Sequence[tuple[cst.CSTNode, Sequence[cs
     return cst.ensure_type(changed, cst.Module)
 
 
-def split_above(line: cst.SimpleStatementLine) -> tuple[tuple[cst.EmptyLine, ...], tuple[cst.EmptyLine, ...]]:
+def split_above(line: cst.SimpleStatementLine | cst.For) -> tuple[tuple[cst.EmptyLine, ...], tuple[cst.EmptyLine, ...]]:
     """The empty lines above a line, and from the first comment on what is said of it."""
     above = tuple(line.leading_lines)
     at = next((at for at, found in enumerate(above) if found.comment is not None), len(above))

@@ -160,7 +160,7 @@ def _questions(function: cst.FunctionDef) -> Iterator[Questions]:
             yield Questions(function, at, mask, x, ignored, asked)
 
 
-def _free(asked: Questions) -> None:
+def _refuse_taken_names(asked: Questions) -> None:
     """Raises NotUnderstood where the new names are taken."""
     if findall(asked.function, m.Name("largest") | m.Name("smallest") | m.Name("_")):
         raise NotUnderstood("the names are taken")
@@ -226,7 +226,7 @@ def _wants(node: cst.CSTNode, asked: Questions) -> int:
 
 
 def _changed(asked: Questions) -> cst.FunctionDef:
-    _free(asked)
+    _refuse_taken_names(asked)
     body = list(source.statements(asked.function))
     above = cst.ensure_type(body[asked.at], cst.SimpleStatementLine).leading_lines
     first, *bounds = _answered(asked)

@@ -233,10 +233,10 @@ def _guarded(function: cst.FunctionDef, at: int, one: Sum) -> cst.FunctionDef:
     """With zeros above the loop where it has no turn."""
     body = list(source.statements(function))
     loop = cst.ensure_type(body[at], cst.For)
-    said = next((n for n, line in enumerate(loop.leading_lines) if line.comment is not None), len(loop.leading_lines))
-    above = (*loop.leading_lines[:said], *source.comment_lines(NONE))
+    empty, said = source.split_above(loop)
+    above = (*empty, *source.comment_lines(NONE))
     guard = _zeroed(f"{one.chunks} == 0 and {one.name} is not None", one.name, above)
-    body[at : at + 1] = [guard, loop.with_changes(leading_lines=loop.leading_lines[said:])]
+    body[at : at + 1] = [guard, loop.with_changes(leading_lines=said)]
     return source.with_statements(function, body)
 
 
