@@ -193,6 +193,7 @@ def test_what_is_asked_where_it_is_made_may_be_asked_in_a_turn() -> None:
     turn = ASKED.replace("if grad_weight is not None:", "if grad_weight is not None and x.requires_grad:")
     assert "beta=0 if chunk == 0 else 1" in written(turn)
     assert rewritten(turn.replace("    total = 0.0\n", "    total = 0.0\n    x = x.detach()\n    x = x * 1\n")) is None
+    assert rewritten(turn.replace("    total = 0.0\n", "    total = 0.0\n    x = x.detach()\n")) is None
     assert rewritten(turn.replace("and x.requires_grad:", "and weight.requires_grad:")) is None
 
 

@@ -202,7 +202,8 @@ def _conditions_hold(one: Sum) -> bool:
     """Whether what is asked around a fill means the same in a turn."""
     bound, asked = bound_in(one.function), {under for fill in one.fills for under in fill.under}
     words = {source.code(word) for under in asked for word in findall(source.expression(under), m.Name())}
-    return all(bound[word] <= 1 for word in words)
+    handed = source.parameters(one.function)
+    return all(bound[word] + (word in handed) <= 1 for word in words)
 
 
 def _zeroed(condition: str, name: str, above: Sequence[cst.EmptyLine]) -> cst.If:
