@@ -66,7 +66,7 @@ def test_the_sum_begins_with_a_product_and_nothing_else_changes() -> None:
         MADE.rstrip().replace("zeros", "empty"),
         WIDE.rstrip().replace("zeros", "empty"),
         f"    # {first_product.NONE}",
-        "    if chunks == 0 and grad_weight is not None:",
+        "    if chunks < 1 and grad_weight is not None:",
         "        grad_weight.zero_()",
         "                    beta=0 if chunk == 0 else 1,",
         "                if chunk == 0:",
@@ -182,19 +182,79 @@ def test_it_is_filled_as_before_where_it_is_not_sure(why: str, before: str, afte
     assert rewritten(SUM.replace(before, after)) is None, why
 
 
-ASKED = SUM.replace("    if not wide:\n", "    if x.requires_grad:\n").replace(
+WANTED = SUM.replace("    if not wide:\n", "    needed = x.requires_grad\n    if needed:\n").replace(
     "    else:\n        grad_weight = torch.zeros_like(weight, dtype=torch.float64) if wanted else None\n",
     "    else:\n        grad_weight = None\n",
 )
+ASKED = WANTED.replace("if grad_weight is not None:", "if grad_weight is not None and needed:")
+TOTAL = "    total = 0.0\n"
 
 
 def test_what_is_asked_where_it_is_made_may_be_asked_in_a_turn() -> None:
-    assert ASKED != SUM
-    turn = ASKED.replace("if grad_weight is not None:", "if grad_weight is not None and x.requires_grad:")
-    assert "beta=0 if chunk == 0 else 1" in written(turn)
-    assert rewritten(turn.replace("    total = 0.0\n", "    total = 0.0\n    x = x.detach()\n    x = x * 1\n")) is None
-    assert rewritten(turn.replace("    total = 0.0\n", "    total = 0.0\n    x = x.detach()\n")) is None
-    assert rewritten(turn.replace("and x.requires_grad:", "and weight.requires_grad:")) is None
+    assert "beta=0 if chunk == 0 else 1" in written(WANTED) and "beta=0 if chunk == 0 else 1" in written(ASKED)
+    assert rewritten(ASKED.replace("and needed:", "and weight.requires_grad:")) is None
+
+
+ANOTHER = "    needed = size > 2\n"
+CLEARED = "    needed.clear()\n"
+PATTERN = "    match [[]]:\n        case [needed]:\n            pass\n"
+STARS = ASKED.replace("needed = x.requires_grad", "args = args[1:]").replace("needed", "args")
+
+
+def asking(what: str) -> str:
+    """The same condition around the zeros and in a turn."""
+    return ASKED.replace("if needed:", f"if {what}:").replace("and needed:", f"and {what}:")
+
+
+@pytest.mark.parametrize(
+    ("why", "text"),
+    [
+        ("it is given another value", ASKED.replace(TOTAL, TOTAL + ANOTHER)),
+        ("a part of it may change", ASKED.replace(TOTAL, TOTAL + CLEARED)),
+        ("it is asked of a tensor", asking("x.requires_grad")),
+        ("it is asked of somebody", asking("any(x)")),
+        ("it is everybody's", ASKED.replace("    needed = x.requires_grad\n", "")),
+        ("a parameter with stars is cut", STARS.replace("wide=False", "wide=False, *args")),
+        ("a pattern names it", ASKED.replace(TOTAL, TOTAL + PATTERN)),
+    ],
+)
+def test_a_condition_that_may_mean_something_else_in_a_turn_is_none(why: str, text: str) -> None:
+    assert text != ASKED
+    assert rewritten(text) is None, why
+
+
+NAMED = "    if not wide:\n" + MADE + "    else:\n" + WIDE
+
+
+@pytest.mark.parametrize(
+    ("why", "before", "after"),
+    [
+        ("whoever handed it over wants it added to", "wanted=True", "grad_weight=None, wanted=True"),
+        ("it has no value on some way", NAMED, "    if not wide:\n" + MADE),
+        ("turns are of a span", TURN, TURN.replace("chunks)", "*chunks)")),
+        ("it is a leaf that may not be filled", "device=x.device)", "device=x.device, requires_grad=True)"),
+        ("the word range is the function's own", "wide=False):", "wide=False, range=range):"),
+        ("the chunk is somebody else's too", TURN, "    global chunk\n" + TURN),
+        ("the chunk is forgotten", "        rows = x", "        del chunk\n        rows = x"),
+        ("it is nested too deep", "total = 0.0", "total = " + " + ".join(["0.0"] * 1500)),
+    ],
+)
+def test_what_an_attack_found_is_filled_as_before(why: str, before: str, after: str) -> None:
+    assert before in SUM
+    assert rewritten(SUM.replace(before, after)) is None, why
+
+
+def test_a_condition_that_names_something_is_no_expression() -> None:
+    named = SUM.replace("    if not wide:\n", "    if other := not wide:\n")
+    assert "beta=0 if chunk == 0 else 1" in written(named)
+    in_turn = named.replace("        if grad_weight is not None:\n", "        if other := not wide:\n")
+    assert rewritten(in_turn) is None
+
+
+def test_a_count_below_zero_has_no_turn_either() -> None:
+    text = SUM.replace("-(-rows_in_all // size)", "(rows_in_all - 1) // size")
+    x, weight = torch.randn(0, 6), torch.randn(5, 6)
+    assert torch.equal(of(text)(x, weight, 4)[1], of(written(text), dirty=True)(x, weight, 4)[1])
 
 
 def test_two_such_sums_are_one_too_many() -> None:

@@ -27,12 +27,15 @@ from bot.engine.transforms.rewrite import Rewrite, refuse_long_lines
 
 WHY = "Nothing has to be zero: the first product is written, and the others are added to it."
 NONE = "Without a chunk nobody writes it."
-FILL = m.Call(func=m.Attribute(m.Name("torch"), m.Name("zeros_like")))
+KIND = m.Arg(star="", keyword=None) | m.Arg(star="", keyword=m.OneOf(*map(m.Name, ("dtype", "device"))))
+FILL = m.Call(func=m.Attribute(m.Name("torch"), m.Name("zeros_like")), args=[m.AtLeastN(KIND, n=1)])
 ADDED = m.Call(func=m.Attribute(m.Name("torch"), m.Name("addmm")))
 LEAVES = (
     m.Break() | m.Continue() | m.Return() | m.Yield() | m.Try() | m.With() | m.While() | m.FunctionDef() | m.Lambda()
 )
 """With these in a loop a turn may be over before its addition, or be none of this function."""
+UNSEEN = m.Global() | m.Nonlocal() | m.Match() | m.ClassDef()
+"""With these in a function a name gets a value that nobody sees."""
 Block = Sequence[cst.BaseStatement]
 
 
@@ -78,6 +81,19 @@ def _bindings(
             raise NotUnderstood(f"{name} is used before the loop")
 
 
+def _is_bound(block: Block, name: str) -> bool:
+    """Whether it has a value behind the block, whichever way was taken."""
+    return any(
+        name in source.targets(line)
+        if isinstance(line, cst.SimpleStatementLine)
+        else isinstance(line, cst.If)
+        and line.orelse is not None
+        and _is_bound(_block(line.body), name)
+        and _is_bound(_other(line.orelse), name)
+        for line in block
+    )
+
+
 def _block(body: cst.BaseSuite) -> Block:
     if not isinstance(body, cst.IndentedBlock):
         raise NotUnderstood("statements beside their condition")
@@ -99,8 +115,8 @@ def _fills(block: Block, name: str) -> tuple[Fill, ...]:
             found.append(Fill(line, cst.ensure_type(value, cst.Call), under))
         elif not m.matches(value, m.Name("None")):
             raise NotUnderstood(f"{name} is not made of zeros")
-    if not found:
-        raise NotUnderstood(f"{name} is not made before the loop")
+    if not found or not _is_bound(block, name):
+        raise NotUnderstood(f"{name} is not made before the loop on every way")
     return tuple(found)
 
 
@@ -174,21 +190,33 @@ def _in_turn(loop: cst.For, name: str, fills: Sequence[Fill]) -> tuple[cst.Simpl
     return tuple(_additions(using, name))
 
 
+def _handed(function: cst.FunctionDef) -> set[str]:
+    """The names of its parameters, those with stars too."""
+    return {cst.ensure_type(one, cst.Param).name.value for one in findall(function.params, m.Param())}
+
+
 def _sums(function: cst.FunctionDef) -> Iterator[Sum]:
+    if findall(function, UNSEEN):
+        return
     body = source.statements(function)
     for at, loop in enumerate(body):
         if not isinstance(loop, cst.For) or loop.orelse is not None or findall(loop, LEAVES):
             continue
-        turns = m.For(target=m.Name(), iter=m.Call(func=m.Name("range"), args=[m.Arg(value=m.Name())]))
+        counted = m.Call(func=m.Name("range"), args=[m.Arg(value=m.Name(), star="", keyword=None)])
+        turns = m.For(target=m.Name(), iter=counted, asynchronous=None)
         if not m.matches(loop, turns):
             continue
         chunk, chunks = source.code(loop.target), source.code(cst.ensure_type(loop.iter, cst.Call).args[0].value)
-        bound = bound_in(function)
-        if bound[chunk] != 1 or bound[chunks] != 1:
+        bound, handed = bound_in(function), _handed(function)
+        if bound[chunk] != 1 or bound[chunks] != 1 or bound["range"] or {chunk, "range", "torch"} & handed:
+            continue
+        if findall(loop, m.Del(target=m.Name(chunk))):
             continue
         for name in dict.fromkeys(
             name for line in findall(function, m.SimpleStatementLine()) for name in source.targets(line)
         ):
+            if name in handed:  # whoever handed it over may want it added to
+                continue
             try:
                 fills = _fills(body[:at], name)
                 additions = _in_turn(loop, name, fills)
@@ -199,11 +227,23 @@ def _sums(function: cst.FunctionDef) -> Iterator[Sum]:
 
 
 def _conditions_hold(one: Sum) -> bool:
-    """Whether what is asked around a fill means the same in a turn."""
-    bound, asked = bound_in(one.function), {under for fill in one.fills for under in fill.under}
-    words = {source.code(word) for under in asked for word in findall(source.expression(under), m.Name())}
-    handed = source.parameters(one.function)
-    return all(bound[word] + (word in handed) <= 1 for word in words)
+    """Whether what is asked around a fill, and in a turn again, means the same there: it asks of names alone, which are
+    the function's, bound once, and have no part that anybody changes or looks at."""
+    around = {under for fill in one.fills for under in fill.under}
+    turn = [cst.ensure_type(line, cst.If).test for line in _block(one.loop.body) if m.matches(line, m.If())]
+    parts = {part for test in turn for part in _asked(test)} & around
+    if any(":=" in part for part in parts):  # no expression, as it stands there
+        return False
+    again = [source.expression(part) for part in parts]
+    if any(findall(asked, m.Call() | m.Attribute() | m.Subscript()) for asked in again):
+        return False
+    bound, handed = bound_in(one.function), _handed(one.function)
+    return all(
+        bound[word] + (word in handed) == 1 and not findall(one.function, m.Attribute(value=m.Name(word)))
+        for asked in again
+        for word in (source.code(name) for name in findall(asked, m.Name()))
+        if word not in ("None", "True", "False")
+    )
 
 
 def _zeroed(condition: str, name: str, above: Sequence[cst.EmptyLine]) -> cst.If:
@@ -236,7 +276,7 @@ def _guarded(function: cst.FunctionDef, at: int, one: Sum) -> cst.FunctionDef:
     loop = cst.ensure_type(body[at], cst.For)
     empty, said = source.split_above(loop)
     above = (*empty, *source.comment_lines(NONE))
-    guard = _zeroed(f"{one.chunks} == 0 and {one.name} is not None", one.name, above)
+    guard = _zeroed(f"{one.chunks} < 1 and {one.name} is not None", one.name, above)
     body[at : at + 1] = [guard, loop.with_changes(leading_lines=said)]
     return source.with_statements(function, body)
 
@@ -263,7 +303,7 @@ def rewrite(text: str) -> Rewrite | None:
             return None
         (one,) = found
         made = _written(module, one)
-    except NotUnderstood:
+    except (NotUnderstood, RecursionError):  # a text that is nested too deep
         return None
     return Rewrite(
         text=str(made.code),
