@@ -14,6 +14,7 @@ from bot.model.campaign import OUT_OF_TIME, Campaign, Checkpoint, Origin, Outcom
 from bot.model.commands import Mode
 from bot.model.facts import (
     Answered,
+    BudgetRaised,
     CampaignClosed,
     CampaignRequested,
     Cancelled,
@@ -120,6 +121,13 @@ def _profiled(campaign: Campaign, fact: Profiled) -> Campaign:
     of_open_order(campaign, fact, Phase.PROFILE)
     stage = Stage.AWAIT_PROFILE if asks_at(campaign, Checkpoint.PROFILE) else Stage.OPTIMIZING
     return change(campaign, profile=fact.profile, stage=stage, order=None)
+
+
+def _budget_raised(campaign: Campaign, fact: BudgetRaised) -> Campaign:
+    need(campaign.stage is Stage.OPTIMIZING, "no search is under way")
+    assert campaign.command is not None, "a search was asked for"
+    need(fact.max_variants > campaign.command.max_variants, "as many may be tried already")
+    return change(campaign, command=campaign.command.model_copy(update={"max_variants": fact.max_variants}))
 
 
 def _search_ended(campaign: Campaign, fact: SearchEnded) -> Campaign:
@@ -309,6 +317,7 @@ TURNS: dict[type[Any], Callable[[Campaign, Any], Campaign]] = {
     Profiled: _profiled,
     NumbersRaced: searching.raced,
     MachineChanged: searching.machine_changed,
+    BudgetRaised: _budget_raised,
     RoundOpened: searching.round_opened,
     VariantMeasured: searching.measured,
     VariantJudged: searching.judged,

@@ -275,7 +275,7 @@ def optimize(
     pull = _snapshot(repo, target.site(name).files)
     _exclude(repo)
     folder = root.resolve() / "optimization" / name
-    resumed = resuming.read(resume, repo, name) if resume is not None else None
+    resumed = resuming.read(resume, repo, name, max_variants) if resume is not None else None
     unfinished = _begun(folder, resumed, fresh=fresh)
     device = gpu_of(EvidenceChoice(evidence))
     voice = voice_of(quiet, as_json, sys.stderr)
@@ -294,6 +294,8 @@ def optimize(
         wiki=wiki,
         is_late=_later_than(minutes),
     )
+    if resumed:
+        desk.record(*resumed.raised)
     if unfinished:
         screen.goes_on(desk.campaign, pull.head_sha, command)
     _open(desk, command, config, pull)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from bot.model.campaign import Answer, Finalization, Order, Origin, Outcome, Profile, StopReason, Zone
-from bot.model.commands import Optimize
+from bot.model.commands import MOST_VARIANTS, Optimize
 from bot.model.ids import CampaignId, CommitSha, Digest, OrderId, VariantNumber
 from bot.model.measurement import Measurement
 from bot.model.people import Actor
@@ -95,6 +95,14 @@ class MachineChanged(Word):
     kind: Literal["machine_changed"] = "machine_changed"
     order: OrderId
     baseline: Measurement
+
+
+class BudgetRaised(Word):
+    """A search that had ended goes on: what was known when it did stands before this, and so many variants may be
+    tried in all."""
+
+    kind: Literal["budget_raised"] = "budget_raised"
+    max_variants: Annotated[int, Field(ge=1, le=MOST_VARIANTS)]
 
 
 class RoundOpened(Word):
@@ -241,6 +249,7 @@ Fact: TypeAlias = Annotated[
     | Profiled
     | NumbersRaced
     | MachineChanged
+    | BudgetRaised
     | RoundOpened
     | VariantMeasured
     | VariantJudged

@@ -20,15 +20,17 @@ from click.testing import CliRunner, Result
 
 from bot.campaign.machine import fold
 from bot.cli import local, local_desk
+from bot.cli import resume as resuming
 from bot.cli.local import optimize
 from bot.cli.show import show
 from bot.errors import BotError, UserError
 from bot.ledger import slim as slimming
 from bot.ledger.journal import JournalFile, Segment
-from bot.model.campaign import Campaign, Outcome, Stage
-from bot.model.facts import CampaignRequested, Fact, OrderTaken, RoundOpened, VariantJudged
+from bot.model.campaign import Campaign, Outcome, Stage, StopReason
+from bot.model.facts import BudgetRaised, CampaignRequested, Fact, OrderTaken, RoundOpened, VariantJudged
 from bot.model.measurement import Runner
 from bot.model.reasons import ReasonCode
+from bot.render import labels
 from bot.zones.intake import SEGMENT
 from tests.cli import counter
 from tests.fakes.tty import Terminal
@@ -344,8 +346,9 @@ def unresumed(checkout: Checkout, *words: str) -> UserError:
 def test_what_cannot_go_on_is_refused_and_moves_nothing(here: Checkout) -> None:
     path, words, other = carried(here)
     ended = here.folder / "journal.jsonl"
-    error = unresumed(other, "--resume", str(ended))
-    assert "came to its end" in str(error) and "rebuild" in error.hint
+    error = unresumed(other, "--resume", str(ended), *words)
+    assert "came to its end: its 2 variants were tried" in str(error)
+    assert "--max-variants 3 or more goes on with it" in error.hint and "rebuild" in error.hint
     assert not other.folder.exists()
     error = unresumed(other, "--resume", str(other.root / "nothing.jsonl"))
     assert "cannot be read" in str(error)
@@ -357,8 +360,72 @@ def test_what_cannot_go_on_is_refused_and_moves_nothing(here: Checkout) -> None:
     begun = other.campaign().id
     error = unresumed(other, "--resume", str(path), "--yes")
     assert error.reason is ReasonCode.ALREADY_RUNNING and "--fresh" in error.hint
-    error = unresumed(other, "--resume", str(ended), "--fresh", "--yes")
+    error = unresumed(other, "--resume", str(ended), "--fresh", *words)
     assert "came to its end" in str(error) and other.campaign().id == begun, "the file was read before anything moved"
+
+
+def ended(here: Checkout) -> tuple[Path, Checkout]:
+    """The journal of a campaign whose two variants were tried and that was committed, and another clone."""
+    carried(here)
+    path = here.folder / "journal.jsonl"
+    assert here.campaign().stopped is StopReason.BUDGET_SPENT and here.campaign().outcome is Outcome.PUSHED
+    return path, Checkout(here.root.parent / "other")
+
+
+def test_a_search_that_spent_its_variants_goes_on_with_more(here: Checkout) -> None:
+    path, other = ended(here)
+    done = other.run("--resume", str(path), "--yes", "--max-variants", "3")
+    assert done.return_value == 0, done.output
+    assert f"going on with {here.campaign().id}: 2 of 3 variants judged so far" in done.stderr
+    facts = other.facts()
+    assert [fact.number for fact in facts if isinstance(fact, VariantJudged)] == [1, 2, 3]
+    assert [fact.max_variants for fact in facts if isinstance(fact, BudgetRaised)] == [3]
+    assert [fact.kind for fact in facts].count("search_ended") == 1, "what came after it before is found out anew"
+    assert other.campaign().outcome is Outcome.PUSHED and other.campaign().ignored == ()
+    assert path.read_text() != (other.folder / "journal.jsonl").read_text()
+
+
+def changed(path: Path, why: str, variants: int = 2) -> None:
+    """As if its search had ended for another reason."""
+    text = path.read_text().replace('"why":"budget_spent"', f'"why":"{why}"')
+    path.write_text(text.replace('"max_variants":2', f'"max_variants":{variants}'))
+
+
+@pytest.mark.parametrize("why", ["time_over", "ideas_exhausted"])
+def test_one_whose_minutes_or_ideas_were_over_goes_on_as_it_was_begun(here: Checkout, why: str) -> None:
+    path, other = ended(here)
+    changed(path, why, variants=3)
+    assert other.run("--resume", str(path), "--yes", "--max-variants", "2").return_value == 0
+    assert [fact.number for fact in other.facts() if isinstance(fact, VariantJudged)] == [1, 2, 3]
+    assert not [fact for fact in other.facts() if isinstance(fact, BudgetRaised)]
+
+
+@pytest.mark.parametrize("why", ["efficient", "stagnation", "target_met", "gpu_time_spent", "too_many_failures"])
+def test_one_whose_search_was_over_for_good_does_not(here: Checkout, why: str) -> None:
+    path, other = ended(here)
+    changed(path, why)
+    error = unresumed(other, "--resume", str(path), "--yes", "--max-variants", "9")
+    assert labels.STOPPED[StopReason(why)] in str(error) and "nothing is left to go on with" in str(error)
+    assert not other.folder.exists()
+
+
+def test_one_that_would_end_at_once_says_why(here: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, other = ended(here)
+    monkeypatch.setattr(resuming, "why_stop", lambda campaign: StopReason.EFFICIENT)
+    error = unresumed(other, "--resume", str(path), "--yes", "--max-variants", "9")
+    assert "it would go no further, because the kernel is close enough to its roof" in str(error)
+    assert not other.folder.exists()
+
+
+def test_a_repository_that_allows_no_more_is_heard(here: Checkout) -> None:
+    path, other = ended(here)
+    text = path.read_text()
+    policy = text.index('"policy":')
+    at = text.index('"max_variants":', policy)
+    end = text.index(",", at)
+    path.write_text(text[:at] + '"max_variants":2' + text[end:])
+    error = unresumed(other, "--resume", str(path), "--yes", "--max-variants", "9")
+    assert "its repository allows 2" in error.hint and "--max-variants" not in error.hint
 
 
 def test_a_campaign_about_a_commit_that_is_not_here_is_refused(here: Checkout) -> None:
