@@ -23,7 +23,7 @@ from bot.model.reasons import ReasonCode
 from bot.render import labels
 
 ANEW = "leave --resume out to begin a new one"
-NOT_FOR_GOOD = (StopReason.BUDGET_SPENT, StopReason.TIME_OVER, StopReason.IDEAS_EXHAUSTED)
+MAY_GO_ON = (StopReason.BUDGET_SPENT, StopReason.TIME_OVER, StopReason.IDEAS_EXHAUSTED)
 """Why a search ends that more variants, more minutes or a newer source of ideas may lead further."""
 
 
@@ -73,24 +73,22 @@ def _reopened(ended: Campaign, text: str, file: Path, variants: int) -> Resumed:
     """An ended campaign as it stood when its search ended."""
     rows = text.splitlines(keepends=True)
     ends = [line.seq for line in journal.parse(text, file.name) if isinstance(line.fact, SearchEnded)]
-    if not ends or ended.stopped not in NOT_FOR_GOOD:
-        why = f"because {labels.STOPPED[ended.stopped]}" if ended.stopped else "before its search did"
-        raise _over(ended, file, f"{why}, and nothing is left to go on with", ANEW)
+    if not ends or ended.stopped not in MAY_GO_ON:
+        said = f"because {labels.STOPPED[ended.stopped]}" if ended.stopped else "before its search did"
+        raise _over(ended, file, f"{said}, and nothing is left to go on with", ANEW)
     before = "".join(rows[: ends[-1]])
     campaign = rebuild.campaign_of(before, file.name)
     assert campaign.command is not None, "a search was asked for"
     more = (BudgetRaised(max_variants=variants),) if variants > campaign.command.max_variants else ()
     campaign = fold(campaign, more)
     tried, most = len(campaign.rounds), campaign.policy.max_variants
-    match why_stop(campaign):
-        case None:
-            return Resumed(campaign.id, before, more)
-        case StopReason.BUDGET_SPENT if tried < most:
-            hint = f"--max-variants {tried + 1} or more goes on with it"
-        case StopReason.BUDGET_SPENT:
-            hint = f"its repository allows {most} (`max_variants` in kernelwright.toml, as it was then)"
-        case why:
-            raise _over(ended, file, f"it would go no further, because {labels.STOPPED[why]}", ANEW)
+    why = why_stop(campaign)
+    if why is None:
+        return Resumed(campaign.id, before, more)
+    if why is not StopReason.BUDGET_SPENT:
+        raise _over(ended, file, f"it would go no further, because {labels.STOPPED[why]}", ANEW)
+    capped = f"its repository allows {most} (`max_variants` in kernelwright.toml, as it was then)"
+    hint = f"--max-variants {tried + 1} or more goes on with it" if tried < most else capped
     raise _over(ended, file, f"its {tried} variants were tried", hint)
 
 

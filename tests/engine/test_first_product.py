@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from bot.engine.rewriting import of_file
 from bot.engine.transforms import first_product
 from bot.proposers import engine
 from tests.engine.library import changes
@@ -233,7 +234,6 @@ NAMED = "    if not wide:\n" + MADE + "    else:\n" + WIDE
         ("it has no value on some way", NAMED, "    if not wide:\n" + MADE),
         ("turns are of a span", TURN, TURN.replace("chunks)", "*chunks)")),
         ("it is a leaf that may not be filled", "device=x.device)", "device=x.device, requires_grad=True)"),
-        ("the word range is the function's own", "wide=False):", "wide=False, range=range):"),
         ("the chunk is somebody else's too", TURN, "    global chunk\n" + TURN),
         ("the chunk is forgotten", "        rows = x", "        del chunk\n        rows = x"),
         ("it is nested too deep", "total = 0.0", "total = " + " + ".join(["0.0"] * 1500)),
@@ -249,6 +249,11 @@ def test_a_condition_that_names_something_is_no_expression() -> None:
     assert "beta=0 if chunk == 0 else 1" in written(named)
     in_turn = named.replace("        if grad_weight is not None:\n", "        if other := not wide:\n")
     assert rewritten(in_turn) is None
+
+
+def test_a_word_that_is_the_functions_own_is_left_to_all_rewrites_alike() -> None:
+    assert of_file("first_product", SUM) is not None
+    assert of_file("first_product", SUM.replace("wide=False):", "wide=False, range=range):")) is None
 
 
 def test_a_count_below_zero_has_no_turn_either() -> None:

@@ -81,17 +81,15 @@ def _bindings(
             raise NotUnderstood(f"{name} is used before the loop")
 
 
-def _is_bound(block: Block, name: str) -> bool:
-    """Whether it has a value behind the block, whichever way was taken."""
-    return any(
-        name in source.targets(line)
-        if isinstance(line, cst.SimpleStatementLine)
-        else isinstance(line, cst.If)
-        and line.orelse is not None
-        and _is_bound(_block(line.body), name)
-        and _is_bound(_other(line.orelse), name)
-        for line in block
-    )
+def _has_value(block: Block, name: str) -> bool:
+    """Whether it has one behind the block, whichever way was taken."""
+    return any(_gives_value(line, name) for line in block)
+
+
+def _gives_value(line: cst.BaseStatement, name: str) -> bool:
+    if not isinstance(line, cst.If):
+        return name in source.targets(line)
+    return line.orelse is not None and _has_value(_block(line.body), name) and _has_value(_other(line.orelse), name)
 
 
 def _block(body: cst.BaseSuite) -> Block:
@@ -115,7 +113,7 @@ def _fills(block: Block, name: str) -> tuple[Fill, ...]:
             found.append(Fill(line, cst.ensure_type(value, cst.Call), under))
         elif not m.matches(value, m.Name("None")):
             raise NotUnderstood(f"{name} is not made of zeros")
-    if not found or not _is_bound(block, name):
+    if not found or not _has_value(block, name):
         raise NotUnderstood(f"{name} is not made before the loop on every way")
     return tuple(found)
 
@@ -168,23 +166,38 @@ def _additions(block: Block, name: str) -> list[cst.SimpleStatementLine]:
     return found
 
 
-def _asked(test: cst.BaseExpression) -> set[str]:
-    """The parts of `a and b`."""
+def _asked(test: cst.BaseExpression) -> dict[str, cst.BaseExpression]:
+    """The parts of `a and b`, by their text."""
     if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
         return _asked(test.left) | _asked(test.right)
-    return {source.code(test)}
+    return {source.code(test): test}
 
 
-def _in_turn(loop: cst.For, name: str, fills: Sequence[Fill]) -> tuple[cst.SimpleStatementLine, ...]:
+def _is_steady(function: cst.FunctionDef, asked: cst.BaseExpression) -> bool:
+    """Whether it means the same wherever it is asked: it asks of names alone, which are the function's, bound once, and
+    have no part that anybody changes or looks at."""
+    if findall(asked, m.Call() | m.Attribute() | m.Subscript()):
+        return False
+    bound, handed = bound_in(function), _handed(function)
+    names = {source.code(name) for name in findall(asked, m.Name())} - {"None", "True", "False"}
+    return all(
+        bound[name] + (name in handed) == 1 and not findall(function, m.Attribute(value=m.Name(name))) for name in names
+    )
+
+
+def _in_turn(
+    function: cst.FunctionDef, loop: cst.For, name: str, fills: Sequence[Fill]
+) -> tuple[cst.SimpleStatementLine, ...]:
     """The additions of a turn, one of which is made in each where the tensor is there."""
     block = _block(loop.body)
     using = [line for line in block if _uses(line, name)]
     if len(using) != 1:
         raise NotUnderstood(f"{name} is used in several lines of a turn")
     (line,) = using
-    asked = _asked(line.test) if isinstance(line, cst.If) else set()
-    if isinstance(line, cst.If) and f"{name} is not None" in asked and line.orelse is None:
-        if not all(asked <= {f"{name} is not None", *fill.under} for fill in fills):
+    asked = _asked(line.test) if isinstance(line, cst.If) else {}
+    if isinstance(line, cst.If) and asked.pop(f"{name} is not None", None) is not None and line.orelse is None:
+        known = all(asked.keys() <= set(fill.under) for fill in fills)
+        if not known or not all(_is_steady(function, one) for one in asked.values()):
             raise NotUnderstood("it may be left out where the tensor is there")
         return tuple(_additions(_block(line.body), name))
     return tuple(_additions(using, name))
@@ -208,9 +221,7 @@ def _sums(function: cst.FunctionDef) -> Iterator[Sum]:
             continue
         chunk, chunks = source.code(loop.target), source.code(cst.ensure_type(loop.iter, cst.Call).args[0].value)
         bound, handed = bound_in(function), _handed(function)
-        if bound[chunk] != 1 or bound[chunks] != 1 or bound["range"] or {chunk, "range", "torch"} & handed:
-            continue
-        if findall(loop, m.Del(target=m.Name(chunk))):
+        if bound[chunk] != 1 or bound[chunks] != 1 or chunk in handed or findall(loop, m.Del(target=m.Name(chunk))):
             continue
         for name in dict.fromkeys(
             name for line in findall(function, m.SimpleStatementLine()) for name in source.targets(line)
@@ -219,31 +230,11 @@ def _sums(function: cst.FunctionDef) -> Iterator[Sum]:
                 continue
             try:
                 fills = _fills(body[:at], name)
-                additions = _in_turn(loop, name, fills)
+                additions = _in_turn(function, loop, name, fills)
             except NotUnderstood:
                 continue
             if any(_is_product(line, name) for line in additions):
                 yield Sum(function, loop, chunk, chunks, name, fills, additions)
-
-
-def _conditions_hold(one: Sum) -> bool:
-    """Whether what is asked around a fill, and in a turn again, means the same there: it asks of names alone, which are
-    the function's, bound once, and have no part that anybody changes or looks at."""
-    around = {under for fill in one.fills for under in fill.under}
-    turn = [cst.ensure_type(line, cst.If).test for line in _block(one.loop.body) if m.matches(line, m.If())]
-    parts = {part for test in turn for part in _asked(test)} & around
-    if any(":=" in part for part in parts):  # no expression, as it stands there
-        return False
-    again = [source.expression(part) for part in parts]
-    if any(findall(asked, m.Call() | m.Attribute() | m.Subscript()) for asked in again):
-        return False
-    bound, handed = bound_in(one.function), _handed(one.function)
-    return all(
-        bound[word] + (word in handed) == 1 and not findall(one.function, m.Attribute(value=m.Name(word)))
-        for asked in again
-        for word in (source.code(name) for name in findall(asked, m.Name()))
-        if word not in ("None", "True", "False")
-    )
 
 
 def _zeroed(condition: str, name: str, above: Sequence[cst.EmptyLine]) -> cst.If:
@@ -298,7 +289,7 @@ def rewrite(text: str) -> Rewrite | None:
         return None
     try:
         module = source.parse(text)
-        found = [one for function in source.functions(module) for one in _sums(function) if _conditions_hold(one)]
+        found = [one for function in source.functions(module) for one in _sums(function)]
         if len(found) != 1:
             return None
         (one,) = found
