@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from bot.model.campaign import Campaign, Outcome, Round, Stage
 from bot.model.facts import (
+    BudgetRaised,
     JournalLine,
     MachineChanged,
     NumbersRaced,
@@ -310,6 +311,8 @@ def told(line: JournalLine) -> str:
             return plain(races.sentence(race))
         case MachineChanged(baseline=baseline):
             return machines.told(baseline)
+        case BudgetRaised(max_variants=most):
+            return f"the search goes on with up to {most} variants in all"
         case RoundOpened(variant=variant):
             return (
                 f"{variant_name(variant.number)} from {variant_name(variant.parent)}: {plain(variant.hypothesis.title)}"
