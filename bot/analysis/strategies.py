@@ -16,10 +16,11 @@ CHUNKS = ("wider_chunks", "free_early", "first_product")
 SUMS = ("sum_together", "sum_at_once")
 ATOMICS = ("add_in_float32", "add_once_a_run", "partial_sums", "relax_atomics")
 ARITHMETIC = ("divide_once", "share_exponentials", "base_two")
+TOUCHES = ("last_axis_first", "meet_once", "cache_hints")
 SCALES = ("scale_at_store", "scale_in_kernel", "read_the_number", "ask_once")
-LATE = (*ATOMICS, *SUMS, *SCALES, "scale_sum", *ARITHMETIC, "meet_once", "cache_hints")
+LATE = (*ATOMICS, *SUMS, *SCALES, "scale_sum", *ARITHMETIC, *TOUCHES)
 AT_ONCE = ("narrower_tiles", "rows_at_once", "heads_at_once", "pairs_at_once")
-PIPELINES = ("pipeline_rows", "pipeline_steps", "pipeline_products")
+PIPELINES = ("pipeline_rows", "pipeline_steps", "pipeline_products", "pipeline_turns")
 AHEAD = ("tanh_by_exp2", "sum_behind_loop", *PIPELINES, "block_rows", *AT_ONCE)
 STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     Bottleneck.MEMORY: (
@@ -41,7 +42,7 @@ STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
         *("launch_parameters", "reduce_loss", "drop_clone", *CHUNKS),
         *("drop_sort", "drop_detours", "drop_zero_fill", *SCALES),
         *(*ATOMICS, *SUMS, *AHEAD, "more_programs", "tile_rows", "walk_rows"),
-        *("divide_by_constants", "scale_sum", *ARITHMETIC, "meet_once", "cache_hints"),
+        *("divide_by_constants", "scale_sum", *ARITHMETIC, *TOUCHES),
     ),
     **dict.fromkeys(
         (Bottleneck.COMPUTE, Bottleneck.BALANCED, Bottleneck.LAUNCH),
@@ -85,10 +86,16 @@ AIMS: dict[str, Aim] = {
     "pipeline_products": Aim(
         ("P0", "M4"), ("waiting", "issue"), "the next blocks of a product can be under way meanwhile"
     ),
+    "pipeline_turns": Aim(
+        ("P0", "M4"), ("waiting", "issue"), "a loop that is written out asks for the rows of a turn and waits"
+    ),
     "block_rows": Aim(("P0", "G2"), UNHIDDEN, "several rows make one block, whose loads and sums wait together"),
     "rows_at_once": Aim(("P0", "G2"), UNHIDDEN, "a program of one short row is mostly start and end"),
     "heads_at_once": Aim(("P0", "G2"), UNHIDDEN, "a program of one head is mostly start and end"),
     "narrower_tiles": Aim(("C4",), UNHIDDEN, "a tile is more than the registers of its threads hold"),
+    "last_axis_first": Aim(
+        ("M2", "P0"), ("waiting", "excess"), "programs that read the same come when the cache has forgotten it"
+    ),
     "pairs_at_once": Aim(("M1", "P0"), ("waiting", "issue"), "neighbours are loaded and stored one by one"),
     "add_in_float32": Aim(("G1",), ("waiting", "issue"), "an addition in half precision is a loop of compare and swap"),
     "add_once_a_run": Aim(("G1",), ("waiting", "excess"), "rows of one program add to the same places one by one"),

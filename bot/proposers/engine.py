@@ -19,6 +19,7 @@ from bot.engine.transforms import (
     PER_KERNEL,
     TRANSFORMS,
     drop_sort,
+    last_axis_first,
     more_programs,
     relax_atomics,
     wider_chunks,
@@ -48,11 +49,13 @@ FORECASTS: dict[str, Change] = {
     "pipeline_rows": as_it_was,
     "pipeline_steps": as_it_was,
     "pipeline_products": as_it_was,
+    "pipeline_turns": as_it_was,
     "block_rows": as_it_was,
     "rows_at_once": as_it_was,
     "heads_at_once": as_it_was,
     "narrower_tiles": as_it_was,
     "pairs_at_once": as_it_was,
+    "last_axis_first": as_it_was,
     "wider_chunks": as_it_was,
     "free_early": as_it_was,
     "first_product": as_it_was,
@@ -86,8 +89,8 @@ FOR_SOME = ("walk_rows", "reduce_loss")
 ON_A_GPU = (
     *combined.TOGETHER,
     *("divide_once", "share_exponentials", "base_two", "tanh_by_exp2", "pipeline_steps"),
-    "pipeline_products",
-    *("rows_at_once", "heads_at_once", "pairs_at_once", "narrower_tiles"),
+    *("pipeline_products", "pipeline_turns"),
+    *("rows_at_once", "heads_at_once", "pairs_at_once", "narrower_tiles", "last_axis_first"),
     *("drop_sort", "scale_in_kernel", "read_the_number", "ask_once", "scale_sum", "sum_behind_loop", "sum_together"),
     *("sum_at_once", "relax_atomics", "add_once_a_run", "wider_chunks", "free_early", "first_product", "meet_once"),
 )
@@ -120,10 +123,11 @@ made one of tvd's 26 us longer, and cost it 3.46x, so the host asks more cheaply
 hardly shows on the GPU, and might never become the incumbent that the launch needs."""
 KNOWING: dict[str, Callable[[str, Brief], Rewrite | None]] = {
     "relax_atomics": lambda text, brief: relax_atomics.of_kernels(text, brief.launched),
+    "last_axis_first": lambda text, brief: last_axis_first.of_kernels(text, brief.launched),
     "drop_sort": lambda text, brief: drop_sort.rewrite(text, brief.site.relied_on),
 }
 """Rewrites that ask for more than the text, once that has something for them."""
-LAST = ("first_product", "meet_once", "cache_hints")
+LAST = ("last_axis_first", "first_product", "meet_once", "cache_hints")
 """Finishing touches: tried on a kernel whose work and warps are settled."""
 HOPELESS = 0.96
 """A rewrite that the model sees this far behind is left alone where no GPU is: there the model judges as well, and

@@ -14,7 +14,6 @@ changes.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 import libcst as cst
 
@@ -22,7 +21,7 @@ from bot.engine import kernels, source
 from bot.engine.atomics import ADDITION
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
-from bot.engine.transforms.rewrite import Rewrite, each_kernel, in_place
+from bot.engine.transforms.rewrite import Rewrite, each_kernel, in_place, only_these
 
 ORDER, RELAXED = "sem", cst.SimpleString('"relaxed"')
 TITLE = "Nobody waits for atomic additions"
@@ -74,12 +73,7 @@ def rewrite(text: str, only: str = "") -> Rewrite | None:
 
 
 def of_kernels(text: str, names: Collection[str]) -> Rewrite | None:
-    """Those alone: kernels of another op in the same file are that op's to try."""
-    whole, done = rewrite(text), list[Rewrite]()
-    for name in (name for name in whole.kernels if name in names) if whole is not None else ():
-        found = rewrite(done[-1].text if done else text, name)
-        done += [found] if found is not None else []
-    return replace(done[-1], kernels=tuple(one.kernels[0] for one in done)) if done else None
+    return only_these(rewrite, text, names)
 
 
 def applies(text: str) -> bool:

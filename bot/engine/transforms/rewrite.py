@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -107,3 +107,13 @@ def each_kernel(
         done.append(name)
     written = str(source.in_lines(module, text).code) if done else ""
     return Rewrite(text=written, kernels=tuple(done), title=title, why=why, seen=seen) if done else None
+
+
+def only_these(made: Callable[[str, str], Rewrite | None], text: str, names: Collection[str]) -> Rewrite | None:
+    """Of what a rewrite finds, the kernels with these names: those of another op in the same file are that op's to try.
+    `made`: the text with one kernel rewritten, or all of them where none is named."""
+    whole, done = made(text, ""), list[Rewrite]()
+    for name in (name for name in whole.kernels if name in names) if whole is not None else ():
+        found = made(done[-1].text if done else text, name)
+        done += [found] if found is not None else []
+    return replace(done[-1], kernels=tuple(one.kernels[0] for one in done)) if done else None

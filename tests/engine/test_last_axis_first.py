@@ -1,0 +1,175 @@
+"""Programs that run side by side become neighbours along the grid's last axis."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from bot.engine.transforms import last_axis_first
+from tests.engine.library import changes, interpret, sample
+
+TWO = '''"""Tiles of a matrix, scaled by their row's number."""
+
+import torch
+import triton
+import triton.language as tl
+from triton.language.extra.libdevice import tanh
+
+
+@triton.jit
+def _twice(v):
+    return v * 2
+
+
+@triton.jit
+def _scale(x_ptr, y_ptr, rows, cols, BLOCK: tl.constexpr):
+    """One program a row and tile."""
+    # the row
+    row = tl.program_id(0).to(tl.int64)
+    tile = tl.program_id(1)  # of its tiles
+
+    at = tile * BLOCK + tl.arange(0, BLOCK)
+    mask = at < cols
+    v = tl.load(x_ptr + row * cols + at, mask=mask, other=0.0)
+    tl.store(y_ptr + row * cols + at, _twice(v) + row + min(BLOCK, 1), mask=mask)
+
+
+def run(x, block=4):
+    y = torch.empty_like(x)
+    rows, cols = x.shape
+    _scale[(rows, triton.cdiv(cols, block))](x, y, rows, cols, BLOCK=block)
+    return y
+'''
+THREE = """import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _number(y_ptr, nx, ny, nz):
+    z = tl.program_id(2)
+    x = tl.program_id(0)
+    y = tl.program_id(axis=1)
+    tl.store(y_ptr + (x * ny + y) * nz + z, x * 10000 + y * 100 + z)
+
+
+def run(nx, ny, nz):
+    out = torch.full((nx, ny, nz), -1, dtype=torch.int32)
+    _number[(nx, ny, nz)](out, nx, ny, nz)
+    return out
+"""
+CALLS = TWO.replace("_twice(v) + row", "_twice(v) + row + tanh(v) * 0")
+"""It calls a function of Triton's as well."""
+SAID = f"    # {last_axis_first.COMMENT}"
+
+
+def turned(text: str) -> str | None:
+    found = last_axis_first.rewrite(text)
+    return found.text if found is not None else None
+
+
+def test_two_axes_change_places_below_what_is_said_of_them() -> None:
+    after = turned(TWO)
+    assert after is not None
+    ast.parse(after)
+    assert changes(TWO, after) == (
+        ["    row = tl.program_id(0).to(tl.int64)", "    tile = tl.program_id(1)  # of its tiles"],
+        [
+            SAID,
+            "    program = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)",
+            "    row = (program // tl.num_programs(1)).to(tl.int64)",
+            "    tile = program % tl.num_programs(1)  # of its tiles",
+        ],
+    )
+    lines = after.splitlines()
+    assert lines[lines.index(SAID) - 1] == "    # the row"
+
+
+def test_three_axes_are_counted_from_the_last_one() -> None:
+    after = turned(THREE)
+    assert after is not None
+    assert changes(THREE, after)[1] == [
+        SAID,
+        f"    program = {last_axis_first.NUMBERS[3]}",
+        "    z = program % tl.num_programs(2)",
+        "    x = program // (tl.num_programs(1) * tl.num_programs(2))",
+        "    y = program // tl.num_programs(2) % tl.num_programs(1)",
+    ]
+
+
+RUN = """
+import sys, torch
+
+sys.path.insert(0, sys.argv[1])
+import two, two_after, three, three_after
+
+for rows, cols in ((1, 1), (3, 4), (4, 3), (5, 17), (1, 30), (30, 1)):
+    x = torch.randn(rows, cols)
+    assert torch.equal(two.run(x), two_after.run(x)), (rows, cols)
+for grid in ((1, 1, 1), (2, 3, 4), (4, 3, 2), (1, 5, 1), (7, 1, 2), (3, 2, 1)):
+    found = three_after.run(*grid)
+    assert torch.equal(three.run(*grid), found) and (found >= 0).all(), grid
+"""
+
+
+def test_every_program_finds_its_place_and_none_has_two(tmp_path: Path) -> None:
+    after, other = turned(TWO), turned(THREE)
+    assert after is not None and other is not None
+    interpret(tmp_path, RUN, two=TWO, two_after=after, three=THREE, three_after=other)
+
+
+def test_it_is_done_once() -> None:
+    after = turned(TWO)
+    assert after is not None and turned(after) is None
+
+
+def test_of_several_kernels_those_that_are_asked_for() -> None:
+    both = TWO + THREE.split("import triton.language as tl\n")[1]
+    found = last_axis_first.rewrite(both)
+    assert found is not None and found.kernels == ("_scale", "_number")
+    alone = last_axis_first.of_kernels(both, {"_number", "_other"})
+    assert alone is not None and alone.kernels == ("_number",)
+    assert "row = tl.program_id(0).to(tl.int64)" in alone.text and "z = program % tl.num_programs(2)" in alone.text
+    assert last_axis_first.of_kernels(both, {"_other"}) is None
+
+
+def test_a_kernel_that_tunes_itself_is_one_too() -> None:
+    tuned = "@triton.autotune(configs=[triton.Config({'BLOCK': 4})], key=['cols'])\n@triton.jit\ndef _scale"
+    assert turned(TWO.replace("@triton.jit\ndef _scale", tuned)) is not None
+
+
+@pytest.mark.parametrize("kernel", ["rms_norm", "softmax", "geglu", "cross_entropy", "layer_norm", "jsd"])
+def test_kernels_with_one_axis_have_nothing_to_change(kernel: str) -> None:
+    assert not last_axis_first.applies(sample(kernel))
+
+
+MORE = "@triton.jit\ndef _more(v):\n    return v + tl.program_id(0)\n"
+OTHER = "@triton.jit\ndef _other(x, y):\n    _scale(x, y, 1, 1, 4)\n"
+
+
+@pytest.mark.parametrize(
+    ("why", "before", "after"),
+    [
+        ("one axis", "    tile = tl.program_id(1)", "    tile = 0"),
+        ("an axis between is missing", "tl.program_id(1)", "tl.program_id(2)"),
+        ("an axis that nobody knows", "tl.program_id(1)", "tl.program_id(BLOCK // 4)"),
+        ("an axis that is asked for twice", "    mask = ", "    tile = tl.program_id(1)\n    mask = "),
+        ("how many there are", "    mask = ", "    rows = tl.num_programs(0)\n    mask = "),
+        ("another name of Triton's", "tl.program_id(1)", "triton.language.program_id(1)"),
+        ("what the axis is called", "tl.program_id(1)", "tl.program_id(dim=1)"),
+        ("the program by another name", "    mask = ", "    asked = tl.program_id\n    mask = "),
+        ("assembly", "    mask = ", "    rows = tl.inline_asm_elementwise('', '', [], rows, True, 1)\n    mask = "),
+        ("a name that is taken", "    mask = ", "    program = 1\n    mask = "),
+        ("what it calls asks as well", "return v * 2", "return v * 2 + tl.program_id(0)"),
+        ("what that calls asks", "return v * 2\n", f"return _more(v)\n\n\n{MORE}"),
+        ("what it calls is another module's", "from triton.language.extra.libdevice", "from elsewhere"),
+        ("what it calls is a module's", "tanh(v)", "elsewhere.tanh(v)"),
+        ("a kernel calls it", "\n\ndef run", f"\n\n{OTHER}\n\ndef run"),
+        ("it hands something back", "min(BLOCK, 1), mask=mask)", "min(BLOCK, 1), mask=mask)\n    return row"),
+    ],
+)  # fmt: skip
+def test_it_stays_when_it_is_not_sure(why: str, before: str, after: str) -> None:
+    assert before in CALLS and turned(CALLS) is not None
+    assert turned(CALLS.replace(before, after, 1)) is None, why
