@@ -17,7 +17,7 @@ SUMS = ("sum_together", "sum_at_once")
 ATOMICS = ("add_in_float32", "add_once_a_run", "partial_sums", "relax_atomics")
 ARITHMETIC = ("divide_once", "share_exponentials", "base_two")
 TOUCHES = ("last_axis_first", "meet_once", "cache_hints")
-SCALES = ("scale_at_store", "scale_in_kernel", "read_the_number", "ask_once")
+SCALES = ("fuse_rows", "scale_at_store", "scale_in_kernel", "read_the_number", "ask_once")
 LATE = (*ATOMICS, *SUMS, *SCALES, "scale_sum", *ARITHMETIC, *TOUCHES)
 AT_ONCE = ("narrower_tiles", "rows_at_once", "heads_at_once", "pairs_at_once")
 PIPELINES = ("pipeline_rows", "pipeline_steps", "pipeline_products", "pipeline_turns")
@@ -120,6 +120,9 @@ AIMS: dict[str, Aim] = {
         ("M3", "G1"), ("excess", BESIDE), "a loss of each element is written, to be added up and forgotten"
     ),
     "drop_clone": Aim(("M3", "G1"), ("excess", BESIDE), "an input is copied only to be written over"),
+    "fuse_rows": Aim(
+        ("G1", "M3"), ("excess", "fixed", BESIDE), "each operator of torch's reads whole tensors and writes one"
+    ),
     "scale_at_store": Aim(
         ("G1", "M3"), ("excess", "fixed", BESIDE), "a product and a quotient are passes over every byte"
     ),

@@ -27,6 +27,11 @@ def _is_of_many_heads(launch: Launch) -> bool:
     return launch.grid[1] > 1 and launch.grid[0] * launch.grid[1] >= heads_at_once.FEWEST
 
 
+def _has_several_axes(launch: Launch) -> bool:
+    """Whether programs may be counted otherwise."""
+    return sum(size > 1 for size in launch.grid) > 1
+
+
 def _spills_in_tiles(launch: Launch) -> bool:
     """Whether a thread of one tile among several on an axis behind the first holds too much."""
     return launch.resources is not None and launch.resources.spill_bytes > 0 and max(launch.grid[1:], default=1) > 1
@@ -36,6 +41,7 @@ ABOUT: dict[str, Callable[[Launch], bool]] = {
     "rows_at_once": _is_of_short_rows,
     "heads_at_once": _is_of_many_heads,
     "narrower_tiles": _spills_in_tiles,
+    "last_axis_first": _has_several_axes,
 }
 """Which launches a rewrite changes, where it leaves most as they are and the model of time sees no difference."""
 

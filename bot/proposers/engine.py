@@ -71,6 +71,7 @@ FORECASTS: dict[str, Change] = {
     "scale_in_kernel": as_it_was,
     "read_the_number": as_it_was,
     "ask_once": as_it_was,
+    "fuse_rows": as_it_was,
     "divide_once": as_it_was,
     "share_exponentials": as_it_was,
     "base_two": as_it_was,
@@ -92,6 +93,7 @@ ON_A_GPU = (
     *("pipeline_products", "pipeline_turns"),
     *("rows_at_once", "heads_at_once", "pairs_at_once", "narrower_tiles", "last_axis_first"),
     *("drop_sort", "scale_in_kernel", "read_the_number", "ask_once", "scale_sum", "sum_behind_loop", "sum_together"),
+    "fuse_rows",
     *("sum_at_once", "relax_atomics", "add_once_a_run", "wider_chunks", "free_early", "first_product", "meet_once"),
 )
 """Rewrites that take away instructions, meetings of warps, programs or launches of torch, or hide what is waited for.

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from bot.engine import fitting
 from bot.engine.transforms import last_axis_first
+from tests.analysis import made
 from tests.engine.library import changes, interpret, sample
 
 TWO = '''"""Tiles of a matrix, scaled by their row's number."""
@@ -126,7 +128,7 @@ def test_it_is_done_once() -> None:
 
 
 def test_of_several_kernels_those_that_are_asked_for() -> None:
-    both = TWO + THREE.split("import triton.language as tl\n")[1]
+    both = TWO + THREE.split("import triton.language as tl\n")[1].replace("def run(", "def run_other(")
     found = last_axis_first.rewrite(both)
     assert found is not None and found.kernels == ("_scale", "_number")
     alone = last_axis_first.of_kernels(both, {"_number", "_other"})
@@ -167,9 +169,37 @@ OTHER = "@triton.jit\ndef _other(x, y):\n    _scale(x, y, 1, 1, 4)\n"
         ("what it calls is another module's", "from triton.language.extra.libdevice", "from elsewhere"),
         ("what it calls is a module's", "tanh(v)", "elsewhere.tanh(v)"),
         ("a kernel calls it", "\n\ndef run", f"\n\n{OTHER}\n\ndef run"),
+        ("a kernel has it by another name", "\n\ndef run", "\n\nother = _scale\n\n\ndef run"),
+        ("nobody launches it", "_scale[(rows", "_skale[(rows"),
+        ("it waits for another", "    mask = ", "    while tl.atomic_add(y_ptr, 0) < rows:\n        pass\n    mask = "),
+        ("a comment in the question", "tl.program_id(1)", "tl.program_id(\n        1  # tiles\n    )"),
+        ("who asks has another name", "import tanh", "import tanh\nfrom triton.language import program_id as pid"),
+        ("what asks is handed over", "v * 2\n", f"tl.reduce(v, 0, _more)\n\n\n{MORE}"),
+        ("two helpers of one name", "\n\ndef run", "\n\n@triton.jit\ndef _twice(v):\n    return v\n\n\ndef run"),
         ("it hands something back", "min(BLOCK, 1), mask=mask)", "min(BLOCK, 1), mask=mask)\n    return row"),
     ],
 )  # fmt: skip
 def test_it_stays_when_it_is_not_sure(why: str, before: str, after: str) -> None:
     assert before in CALLS and turned(CALLS) is not None
     assert turned(CALLS.replace(before, after, 1)) is None, why
+
+
+def test_a_kernel_on_one_line_is_left_alone() -> None:
+    line = "def _k(x): tl.store(x + tl.program_id(0) * 3 + tl.program_id(1), 1)"
+    text = f"import triton\nimport triton.language as tl\n\n\n@triton.jit\n{line}\n\n\ndef run(x):\n    _k[(1, 1)](x)\n"
+    assert turned(text) is None and turned(text.replace("tl.store", "\n    tl.store")) is not None
+
+
+def test_a_kernel_that_tunes_itself_is_no_part_of_another() -> None:
+    tuned = "@triton.autotune(configs=[triton.Config({'BLOCK': 4})], key=['cols'])\n@triton.jit\ndef _scale"
+    elsewhere = TWO.partition("def run")[0]
+    assert turned(elsewhere) is None and turned(elsewhere.replace("@triton.jit\ndef _scale", tuned)) is not None
+
+
+@pytest.mark.parametrize(
+    ("grid", "is_it"), [((8, 1, 1), False), ((1, 8, 1), False), ((8, 2, 1), True), ((8, 1, 2), True), ((1, 2, 2), True)]
+)
+def test_only_launches_with_several_axes_are_counted_otherwise(grid: tuple[int, int, int], is_it: bool) -> None:
+    facts = made.measurement(made.result(made.case("forward"), made.launch("_scale", grid=grid, block=128)))
+    assert fitting.is_about("last_axis_first", ("_scale",), facts) is is_it
+    assert not fitting.is_about("last_axis_first", ("_other",), facts)

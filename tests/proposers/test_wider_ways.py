@@ -23,7 +23,7 @@ def loss(*racers: Racer, **fields: object) -> Brief:
 
 
 def test_all_ways_race_side_by_side() -> None:
-    assert racing(loss(has_opening_ahead=True)) == [PLAIN, "free_early", *OTHERS]
+    assert racing(loss(has_opening_ahead=True)) == [PLAIN, "free_early", "fuse_rows", *OTHERS]
 
 
 def test_the_one_that_promised_most_has_a_round() -> None:
@@ -43,7 +43,8 @@ def test_without_a_race_only_the_plain_way_has_a_round() -> None:
 
 
 def test_a_way_that_had_its_round_has_no_other() -> None:
-    known = loss(racer(PLAIN, 0.9, 0.9), racer("free_early", 0.9, 0.9), racer(FREED, 1.6, 1.0))
+    others = [racer(one, 0.9, 0.9) for one in (PLAIN, "free_early", "fuse_rows")]
+    known = loss(*others, racer(FREED, 1.6, 1.0))
     idea = engine.propose(known)
     assert idea is not None and idea.hypothesis.technique == FREED
     assert engine.propose(after(known, idea, Decision.REJECTED)) is None

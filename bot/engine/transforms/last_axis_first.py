@@ -11,10 +11,11 @@ fused_neighborhood_attention of 1x16x2048x128 took 69 us in place of 109 for tha
 of 102 for each of three of its backward pass (*sketch*). Another kernel may share along the first axis what it loses
 along the last, which nobody can read off its text: a race tells.
 
-The grid stays as it is, and with it how many programs each axis may have. All of them are numbered as the GPU hands
-them out, and each takes its places from that number. Asks for a kernel that asks once for each of two or three axes and
-never how many there are, and that calls nothing which might ask besides. A grid with fewer axes has one program along
-those it lacks, so that nothing changes.
+The grid stays as it is, and with it how many programs each axis may have. All of them, fewer than 2**31, are numbered
+as the GPU hands them out, and each takes its places from that number. Asks for a kernel that asks once for each of two
+or three axes and never how many there are, that waits for no other, and that calls nothing which might ask besides. It
+has to be launched, and nothing else be done with it: a part of another kernel would count otherwise than that. A grid
+with fewer axes has one program along those it lacks, so that nothing changes.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ def _asked(kernel: cst.FunctionDef) -> list[cst.Call]:
         raise NotUnderstood("it does not ask once for each of several axes")
     if any(source.code(call.func) != "tl.program_id" or len(call.args) != 1 for call in asking):
         raise NotUnderstood("it asks in other words")
+    if any(findall(call, m.Comment()) for call in asking) or findall(kernel, m.While()):
+        raise NotUnderstood("a comment would be lost, or it waits for others")
     if len(findall(kernel, ASKS)) != len(asking) or findall(kernel, m.FunctionDef() | m.Lambda()) != [kernel]:
         raise NotUnderstood("it asks for more than its places")
     if findall(kernel, m.Return(value=~m.MatchIfTrue(lambda said: said is None))):
@@ -76,12 +79,19 @@ def _from_triton(module: cst.Module) -> set[str]:
         if isinstance(of.names, cst.ImportStar) or of.module is None or of.relative:
             continue
         if source.code(of.module).partition(".")[0] == "triton":
+            if any(m.matches(alias.name, ASKS) for alias in of.names):
+                raise NotUnderstood("who asks has another name")
             found |= {source.code(alias.asname.name if alias.asname else alias.name) for alias in of.names}
     return found
 
 
 def _may_ask(module: cst.Module, function: cst.FunctionDef, known: set[str], seen: frozenset[str]) -> bool:
     """Whether something that is called might ask for a place by itself."""
+    handed = {str(one.name.value) for one in source.functions(module) if findall(function, m.Name(one.name.value))}
+    for name in handed - {str(function.name.value)} - seen:
+        helper = source.kernel_named(module, name)
+        if helper is None or findall(helper, ASKS) or _may_ask(module, helper, known, seen | {name}):
+            return True
     for call in kernels.calls(function):
         root: cst.BaseExpression = call.func
         while isinstance(root, cst.Attribute | cst.Call | cst.Subscript):
@@ -91,21 +101,30 @@ def _may_ask(module: cst.Module, function: cst.FunctionDef, known: set[str], see
         name = str(root.value)
         if root is not call.func and (name in source.parameters(function) or times_bound(function, name)):
             continue
-        helper = source.kernel_named(module, name) if root is call.func else None
-        if helper is not None and name not in seen:
-            if findall(helper, ASKS) or _may_ask(module, helper, known, seen | {name}):
-                return True
-        elif helper is None and name not in known and name not in vars(builtins):
+        if name not in handed | known | {*vars(builtins)}:
             return True
     return False
+
+
+def _refuse_parts(module: cst.Module, kernel: cst.FunctionDef) -> None:
+    """Raises NotUnderstood unless it is launched, or tunes itself, and nothing else is done with it."""
+    name = str(kernel.name.value)
+    launches = findall(module, m.Call(func=m.Subscript(value=m.Name(name))))
+    named = len(findall(module, m.Name(name)))
+    if named != 1 + len(launches) or not (launches or kernels.is_tuned(kernel)):
+        raise NotUnderstood("a kernel may call it, and asks by itself")
+    names = [str(one.name.value) for one in source.functions(module) if kernels.is_kernel(one) or kernels.is_tuned(one)]
+    if len(names) != len(set(names)):
+        raise NotUnderstood("a name stands for two functions")
 
 
 def _change(module: cst.Module, name: str) -> cst.Module:
     kernel = source.kernel_named(module, name)
     assert kernel is not None
     asked = _asked(kernel)
-    if findall(kernel, m.Name(PROGRAM)) or findall(module, m.Call(func=m.Name(name))):
-        raise NotUnderstood("a name is taken, or a kernel calls this one and asks by itself")
+    if findall(kernel, m.Name(PROGRAM)) or not isinstance(kernel.body, cst.IndentedBlock):
+        raise NotUnderstood("a name is taken, or there is no room")
+    _refuse_parts(module, kernel)
     if _may_ask(module, kernel, {*_from_triton(module), "tl", "triton"}, frozenset((name,))):
         raise NotUnderstood("it calls what might ask for a place as well")
     body = list(source.statements(kernel))

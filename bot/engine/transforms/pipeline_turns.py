@@ -11,11 +11,11 @@ to the number of the launch, in stages, it has the next rows under way meanwhile
 attn_res so took 145 to 188 us for backward passes of 178 to 214 us, and 74 to 99 us for forward passes of 82 to 102.
 
 How many stages there is room for is said in the kernel, from the types of what it is handed, as in `pipeline_steps`:
-four of up to 8 KiB a turn, three of up to 48. A loop that counted no further than its constant does not now either.
-Refused unless the counter is only added and multiplied with whole numbers, compared, and handed to loads, stores,
-`tl.where` and what adds up; as an index, a shape or half of a quotient it may have to be a constant. What is stored in
-the loop has to be a new tensor where the kernel is launched: what is loaded ahead must not be what an earlier turn
-still writes.
+four of up to 8 KiB a turn, three of up to 40. A loop that counted no further than its constant does not now either.
+Refused unless the counter is only added to and multiplied with numbers of the launch, compared, and handed to loads,
+stores, the question of `tl.where` and what adds up; as an index, a shape or half of a quotient it may have to be a
+constant, and beside one it was Python's arithmetic. What is stored in the loop has to be a new tensor where the kernel
+is launched, and nothing else be done with that: what is loaded ahead must not be what an earlier turn still writes.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from bot.engine import addresses, kernels, source
 from bot.engine.bindings import bound_in, times_bound
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
-from bot.engine.transforms.pipeline_steps import BITS, LEAVES, MOST_BYTES, NESTED, PARAMETER, STAGES
+from bot.engine.transforms.pipeline_steps import BITS, LEAVES, NESTED, PARAMETER, STAGES
 from bot.engine.transforms.rewrite import Rewrite, each_kernel
 
-SHORT_STAGES, SHORT_BYTES = 4, 8192
+SHORT_STAGES, SHORT_BYTES, MOST_BYTES = 4, 8192, 40960
+"""Of all rows loaded in one turn. Two turns are held, and the smallest chips since Ampere have 99 KiB in all."""
 TITLE = "Load the rows of the turns to come while one is worked on"
 WHY = (
     "A loop that is written out up to a constant, with a branch in each turn, asks for a row and waits for it. As a "
@@ -41,8 +42,13 @@ WHY = (
 )
 COMMENT = "The rows of the turns to come are loaded while one is worked on, as long as they fit into shared memory."
 HANDED_TO = ("load", "store", "where", "sum", "max", "min")
-BRANCHES = m.If() | m.IfExp() | m.BooleanOperation() | m.Lambda() | m.NamedExpr()
-HINTED = m.Arg(keyword=m.Name("eviction_policy") | m.Name("cache_modifier"))
+BRANCHES = m.If() | m.IfExp() | m.BooleanOperation() | m.Lambda() | m.NamedExpr() | m.AnnAssign()
+HINTED = m.Arg(keyword=m.Name("eviction_policy") | m.Name("cache_modifier") | m.Name("volatile"))
+GROWN = m.AugAssign(operator=~(m.AddAssign() | m.SubtractAssign() | m.MultiplyAssign()))
+NARROW = m.OneOf(*(m.Name(name) for name in ("int8", "uint8", "int16", "uint16", "int1")))
+"""Types that a counter would widen, where a constant did not."""
+LARGEST = 2**16
+"""A literal that the counter may be multiplied with."""
 NEW = m.Call(
     func=m.Attribute(
         m.Name("torch"),
@@ -63,6 +69,8 @@ class Turns:
     """Through which pointers rows are loaded, and the constant that each is as long as."""
     stored: frozenset[str]
     """Pointers that are stored through."""
+    loaded: frozenset[str]
+    """Those that anything is loaded through."""
 
     @property
     def bits(self) -> str:
@@ -76,6 +84,8 @@ def _head(kernel: cst.FunctionDef, loop: cst.For) -> tuple[str, str, cst.If]:
         raise NotUnderstood("it is not written out")
     said = [source.code(arg.value) for arg in call.args]
     plain = all(arg.keyword is None and not arg.star for arg in call.args) and isinstance(counter, cst.Name)
+    if any(findall(part, m.Comment()) for part in (call, *_edges(loop))):
+        raise NotUnderstood("a comment would be lost")
     if not plain or said[:-1] not in ([], ["0"]) or said[-1] not in kernels.constants(kernel):
         raise NotUnderstood("it does not count from zero to a constant")
     branch = body[0] if len(body) == 1 else None
@@ -84,21 +94,43 @@ def _head(kernel: cst.FunctionDef, loop: cst.For) -> tuple[str, str, cst.If]:
     return source.code(counter), said[-1], branch
 
 
+def _edges(loop: cst.For) -> list[cst.CSTNode]:
+    """What stands behind the colon, and below the last line."""
+    body = loop.body
+    return [body.header, *body.footer] if isinstance(body, cst.IndentedBlock) else []
+
+
 def _number(kernel: cst.FunctionDef, branch: cst.If, counter: str) -> str:
     """`counter < number`, where that is what the launch said all the way."""
     number = source.code(branch.test).removeprefix(f"{counter} < ")
     if source.code(branch.test) != f"{counter} < {number}" or number not in source.parameters(kernel):
         raise NotUnderstood("a turn does not ask whether it still counts")
-    if times_bound(kernel, number):
-        raise NotUnderstood(f"{number} is not what the launch said")
+    if times_bound(kernel, number) or number in kernels.constants(kernel):
+        raise NotUnderstood(f"{number} is not what the launch said, or a branch that is no branch")
     return number
 
 
+def _open(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """An expression's parts, but for what is handed to calls."""
+    yield node
+    for child in () if isinstance(node, cst.Call) else node.children:
+        yield from _open(child)
+
+
 def _openly(node: cst.CSTNode, name: str) -> bool:
-    """Whether a name stands in an expression, and not in what is handed to a call."""
-    if isinstance(node, cst.Name):
-        return bool(node.value == name)
-    return not isinstance(node, cst.Call) and any(_openly(child, name) for child in node.children)
+    return any(isinstance(one, cst.Name) and one.value == name for one in _open(node))
+
+
+def _derived(kernel: cst.FunctionDef, called: str) -> set[str]:
+    """Names that may hold what this function of Triton's gives, or what is made of that."""
+    lines = findall(kernel, m.Assign() | m.AugAssign() | m.AnnAssign())
+    found: set[str] = set()
+    while True:
+        of = [one for one in lines if kernels.calls(one, called) or any(findall(one, m.Name(name)) for name in found)]
+        more = {name for one in of for name in bound_in(one)}
+        if more <= found:
+            return found
+        found |= more
 
 
 def _refuse_constants(kernel: cst.FunctionDef, loop: cst.For, counter: str) -> None:
@@ -109,22 +141,34 @@ def _refuse_constants(kernel: cst.FunctionDef, loop: cst.For, counter: str) -> N
     if bound_in(loop.body)[counter]:
         raise NotUnderstood("its counter is given another value")
     for call in kernels.calls(loop.body):
-        handed = any(findall(arg, m.Name(counter)) for arg in call.args)
+        handed = [at for at, arg in enumerate(call.args) if findall(arg, m.Name(counter))]
         if handed and source.code(call.func) not in [f"tl.{name}" for name in HANDED_TO]:
             raise NotUnderstood("its counter is handed to what may ask for a constant")
+        if handed and kernels.called_name(call) not in ("load", "store") and (handed != [0] or call.args[0].keyword):
+            raise NotUnderstood("its counter is more than a question")
         if "static" in kernels.called_name(call) or findall(call.func, m.Name(counter)):
             raise NotUnderstood("a turn asks for constants")
+    loaded = _derived(kernel, "load")
+
+    def strange(part: cst.CSTNode) -> bool:
+        """Beside the counter: a constant, with which it was Python's arithmetic, or what was loaded."""
+        if isinstance(part, cst.Name):
+            return part.value in kernels.constants(kernel) or part.value in loaded
+        return isinstance(part, cst.Call | cst.Float) or (
+            isinstance(part, cst.Integer) and int(part.value, 0) > LARGEST
+        )
+
     for one in findall(loop.body, m.Subscript() | m.UnaryOperation() | m.BinaryOperation()):
         if not _openly(one, counter):
             continue
         whole = isinstance(one, cst.BinaryOperation) and isinstance(one.operator, cst.Add | cst.Subtract | cst.Multiply)
-        if not whole or any(isinstance(side, cst.Float) for side in one.children):
-            raise NotUnderstood("its counter is more than added and multiplied")
+        if not whole or any(map(strange, _open(one))):
+            raise NotUnderstood("its counter is more than added to and multiplied with numbers of the launch")
 
 
 def _refuse_more(branch: cst.If) -> None:
     called = {kernels.called_name(call) for call in kernels.calls(branch.body)}
-    if findall(branch.body, LEAVES | NESTED | BRANCHES):
+    if findall(branch.body, LEAVES | NESTED | BRANCHES | GROWN):
         raise NotUnderstood("a turn is more than one line behind the other")
     if any("barrier" in name or "asm" in name or name.startswith("atomic") for name in called):
         raise NotUnderstood("turns depend on each other")
@@ -155,12 +199,12 @@ def _pointer(kernel: cst.FunctionDef, call: cst.Call) -> str:
 
 
 def _rows(kernel: cst.FunctionDef, branch: cst.If) -> tuple[tuple[str, str], ...]:
-    lengths, rows = _lengths(kernel), []
+    lengths, spread, rows = _lengths(kernel), _derived(kernel, "arange"), list[tuple[str, str]]()
     for load in kernels.calls(branch.body, "load"):
-        pointer = _pointer(kernel, load)
-        along = [name for name in lengths if source.loads(load.args[0].value, name)]
-        if len(along) > 1 or findall(load.args[0].value, m.Subscript()):
-            raise NotUnderstood("more than a row is loaded")
+        pointer, place = _pointer(kernel, load), load.args[0].value
+        along = [name for name in spread if source.loads(place, name)]
+        if len(along) > 1 or not set(along) <= {*lengths} or findall(place, m.Subscript() | m.Call()):
+            raise NotUnderstood("more than a row is loaded, or nobody knows how much")
         rows += [(pointer, lengths[along[0]])] if along else []
     if not rows:
         raise NotUnderstood("no row is loaded in it")
@@ -173,7 +217,10 @@ def _turns(kernel: cst.FunctionDef, loop: cst.For) -> Turns:
     _refuse_constants(kernel, loop, counter)
     _refuse_more(branch)
     stored = frozenset(_pointer(kernel, call) for call in kernels.calls(branch.body, "store"))
-    return Turns(loop, branch, number, most, _rows(kernel, branch), stored)
+    loaded = frozenset(_pointer(kernel, call) for call in kernels.calls(branch.body, "load"))
+    if stored & loaded:
+        raise NotUnderstood("a turn loads what another stores")
+    return Turns(loop, branch, number, most, _rows(kernel, branch), stored, loaded)
 
 
 def _bindings(function: cst.FunctionDef, name: str) -> Iterator[cst.BaseExpression]:
@@ -182,21 +229,41 @@ def _bindings(function: cst.FunctionDef, name: str) -> Iterator[cst.BaseExpressi
             yield source.value(line)
 
 
+def _handed(site: source.LaunchSite, kernel: cst.FunctionDef, pointer: str) -> str:
+    told = kernels.told(site.call, kernel, pointer)
+    if not isinstance(told, cst.Name):
+        raise NotUnderstood("something without a name is handed over")
+    return str(told.value)
+
+
+def _other_uses(function: cst.FunctionDef, name: str) -> bool:
+    """Whether more is done with a tensor than to make it, to hand it to a launch and to return it."""
+    bound = len(findall(function, m.AssignTarget(m.Name(name))))
+    handed = sum(
+        isinstance(arg.value, cst.Name) and arg.value.value == name
+        for launch in findall(function, source.LAUNCH)
+        for arg in cst.ensure_type(launch, cst.Call).args
+    )
+    returned = sum(len(findall(one, m.Name(name))) for one in findall(function, m.Return()))
+    return bool(len(findall(function, m.Name(name))) != bound + handed + returned)
+
+
 def _refuse_old(module: cst.Module, kernel: cst.FunctionDef, turns: Turns) -> None:
     """Raises NotUnderstood unless whatever is stored through is made for each launch, and is not what is loaded."""
     launches = source.sites(module, str(kernel.name.value)) if turns.stored else ()
-    if turns.stored and not launches:
+    known = findall(module, m.Name(kernel.name.value))
+    if turns.stored and (not launches or len(known) != 1 + len(launches)):
         raise NotUnderstood("nobody knows what it stores to")
     for site in launches:
-        new = [source.code(kernels.told(site.call, kernel, one) or kernel.name) for one in turns.stored]
+        new = {_handed(site, kernel, one) for one in turns.stored}
         for name in new:
             made = list(_bindings(site.function, name))
             if len(made) != 1 or times_bound(site.function, name) != 1 or not m.matches(made[0], NEW):
                 raise NotUnderstood(f"{name} is not new")
-        for pointer, _ in turns.rows:
-            read = source.code(kernels.told(site.call, kernel, pointer) or kernel.name)
-            if read in new or any(source.loads(one, name) for one in _bindings(site.function, read) for name in new):
-                raise NotUnderstood("what is stored may be what is loaded")
+            if findall(made[0], m.Arg(keyword=m.Name("out"))) or _other_uses(site.function, name):
+                raise NotUnderstood(f"{name} may be known by another name")
+        if new & {_handed(site, kernel, one) for one in turns.loaded}:
+            raise NotUnderstood("what is stored is what is loaded")
 
 
 def _stages(turns: Turns) -> list[cst.SimpleStatementLine]:
@@ -226,8 +293,8 @@ def _counted(turns: Turns) -> cst.For:
 def _pipelined(module: cst.Module, name: str) -> cst.Module:
     kernel = source.kernel_named(module, name)
     assert kernel is not None
-    if findall(kernel, m.Name(PARAMETER) | m.Name(BITS)):
-        raise NotUnderstood("it loads ahead already, or a name is taken")
+    if findall(kernel, m.Name(PARAMETER) | m.Name(BITS) | NARROW):
+        raise NotUnderstood("it loads ahead already, a name is taken, or a type is narrow")
     found: list[Turns] = []
     for loop in (line for line in source.statements(kernel) if isinstance(line, cst.For)):
         try:
