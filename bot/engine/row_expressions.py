@@ -120,7 +120,7 @@ class Reader:
 
     def read(self, node: cst.BaseExpression) -> Expression:
         match node:
-            case cst.Name(value=name):
+            case cst.Name(value=name) if name not in ("True", "False", "None"):
                 return self.known.get(name) or Leaf(name, NUMBER if name in self.numbers else FULL)
             case cst.Integer() | cst.Float():
                 return Leaf(source.code(node.with_changes(lpar=(), rpar=())), NUMBER)
@@ -128,6 +128,8 @@ class Reader:
                 both = self.read(node.left), self.read(node.right)
                 if max(one.extent for one in both) == NUMBER:
                     raise NotUnderstood("arithmetic of numbers is the host's")
+                if both[0].extent == NUMBER and isinstance(node.operator, cst.Divide):
+                    raise NotUnderstood("torch multiplies with a reciprocal, and rounds twice")
                 return _rounded(Worked(OPERATORS[type(node.operator)], both))
             case cst.Call():
                 return self._called(node)

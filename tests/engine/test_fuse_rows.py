@@ -258,8 +258,8 @@ def test_what_nobody_wants_below_is_not_stored() -> None:
         ("it is read in the next turn", FIRST, f"        print(b if i else 0)\n{FIRST}", "b, c"),
         ("the next turn begins with it", FIRST, "        a = (a if i else x)\n        a = a * scale", "a, c"),
         ("the loop asks for it", "for i in range(2):", "while a.any():", "a, c"),
-        ("it has another value first", LAST, "    a = 1\n    return c + a", "c"),
-        ("a part of a pair", LAST, "    a, d = 1, 2\n    return c + a", "c"),
+        ("it has another value first", "        x = c", "        a = 1\n        x = c + a", "c"),
+        ("a part of a pair", "        x = c", "        a, d = 1, 2\n        x = c + a", "c"),
         ("it is freed below", "        x = c", "        x = c\n        del b", "b, c"),
         ("it is freed between", "        c = b", "        del a\n        c = b", "c"),
     ],
@@ -350,6 +350,124 @@ def forward(x, y, z):
 """
     assert fused(crossed) is None
     assert len(called(fused(crossed.replace("softmax(x", "softmax(y")))) == 2
+
+
+WANTED = {
+    "in another branch of a loop": """def forward(x, y, t):
+    out = []
+    for i in range(3):
+        if i % 2 == 0:
+            p = torch.softmax(x / t, dim=-1)
+            g = p - y * p.sum(dim=-1, keepdim=True)
+        else:
+            g = p
+        out.append(g)
+    return out
+""",
+    "before a loop is left": """def forward(x, y, t):
+    while True:
+        p = torch.softmax(x / t, dim=-1)
+        g = p - y * p.sum(dim=-1, keepdim=True)
+        if g is not None:
+            break
+        p = 0
+    return g, p
+""",
+    "before a turn is left": """def forward(x, y, t):
+    out = []
+    for i in range(3):
+        if i:
+            out.append(p)
+        p = torch.softmax(x / t, dim=-1)
+        g = p - y * p.sum(dim=-1, keepdim=True)
+        if i == 0:
+            continue
+        p = 0
+    return out, g
+""",
+    "where a failure is nobody's": """def forward(x, y, t):
+    with suppress(ValueError):
+        p = torch.softmax(x / t, dim=-1)
+        g = p - y * p.sum(dim=-1, keepdim=True)
+        int("k")
+        p = 0
+    return g, p
+""",
+    "where a part of it is given a value": """def forward(x, y, t):
+    p = torch.softmax(x / t, dim=-1)
+    g = p - y * p.sum(dim=-1, keepdim=True)
+    p[0] = 0
+    return g
+""",
+}
+IMPORTED = "import torch\nimport triton\nimport triton.language as tl\n\n\n"
+
+
+@pytest.mark.parametrize("why", WANTED)
+def test_what_may_be_read_on_some_way_is_stored(why: str) -> None:
+    assert called(fused(IMPORTED + WANTED[why])) == ["p, g = _p_in_rows(x, y, t)"]
+
+
+PLAIN = "    b = a - y * a.sum(dim=-1, keepdim=True)"
+LEFT = {
+    "a shape of something else": f"{PLAIN}.broadcast_to(z.shape)",
+    "a value that is overwritten": f"    b = a + z\n{PLAIN}",
+    "a value that is freed": f"    d = a + z\n    del d\n{PLAIN}",
+    "a tensor that says the type": "    b = (a - y * a.sum(dim=-1, keepdim=True)).to(y)",
+    "one of its own that says the type": "    b = (a - y * a.sum(dim=-1, keepdim=True)).to(a)",
+    "a reciprocal that torch rounds": "    b = a * (10 / a.sum(dim=-1, keepdim=True))",
+    "no number": "    b = (a - y * a.sum(dim=-1, keepdim=True)) * True",
+    "very much": PLAIN + " + a" * 400,
+}
+
+
+@pytest.mark.parametrize("why", LEFT)
+def test_lines_that_need_more_than_a_kernel_is_given_stay(why: str) -> None:
+    text = f"{IMPORTED}def forward(x, y, z):\n    a = x * 0.5\n{LEFT[why]}\n    return b\n"
+    ast.parse(text)
+    assert fused(text.replace(LEFT[why], PLAIN)) is not None
+    after = fused(text)
+    assert after is None, after
+
+
+def test_much_that_is_the_same_is_read_in_no_time() -> None:
+    doubled = "    x = x * x\n" * 40
+    after = fused(f"{IMPORTED}def forward(x):\n    x = x - x.sum(dim=-1, keepdim=True)\n{doubled}    return x\n")
+    assert after is None or len(called(after)) == 1
+
+
+def test_a_name_that_was_freed_is_made_anew() -> None:
+    freed = SIMPLE.replace("        c = b", "        del a\n        c = b")
+    assert called(fused(freed.replace("        x = c", "        a = c * c\n        x = a"))) == [
+        "c = _c_in_rows(x, y, scale)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("why", "before", "after"),
+    [
+        ("a docstring that imports", "import triton\n", '"""\nimport triton\n"""\n'),
+        ("an import below", "    return c\n", "    return c\n\n\nimport triton.testing\n"),
+        ("another tl", "def forward", "tl = 7\n\n\ndef forward"),
+        ("another torch", "(x, y,", "(torch, x, y,"),
+        ("another type", "def forward", "type = 7\n\n\ndef forward"),
+        ("a pointer's name", "y, scale", "x_ptr, scale"),
+        ("a launch number's name", "y, scale", "num_warps, scale"),
+    ],
+)  # fmt: skip
+def test_what_a_kernel_is_written_with_has_to_be_that(why: str, before: str, after: str) -> None:
+    assert before in SIMPLE
+    text = SIMPLE.replace(before, after, 1)
+    if before == "y, scale":
+        text = text.replace("y *", f"{after.partition(',')[0]} *")
+    assert fused(text) is None, why
+
+
+def test_the_ends_of_lines_and_strings_are_as_they_were() -> None:
+    text = LOSS.replace("CHUNKS = 2", "CHUNKS = 2\nSAID = 'a\x0cb\u2028c'")
+    after = fused(text.replace("\n", "\r\n"))
+    assert after is not None and "a\x0cb\u2028c" in after
+    assert "import triton\r\nimport triton.language as tl\r\n" in after
 
 
 def test_two_functions_share_what_is_asked_of_tensors() -> None:

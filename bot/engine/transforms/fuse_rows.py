@@ -19,15 +19,17 @@ that are to be recorded, autocast, numbers that are tensors, and wherever there 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import row_runs, source
+from bot.engine import row_lines, source
+from bot.engine.bindings import bound_in
 from bot.engine.finding import findall
 from bot.engine.row_expressions import FULL, NUMBER, ROUNDED
-from bot.engine.row_runs import Group, Run, freed_after
+from bot.engine.row_lines import Group, Run, freed_after
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms.own_kernel import IMPORTS
 from bot.engine.transforms.rewrite import Rewrite, refuse_long_lines
@@ -38,6 +40,9 @@ WHY = (
     "what has to be known of it first, and once more for what is stored."
 )
 COMMENT = "In one kernel, where torch needs a launch for each operator."
+IMPORT = m.SimpleStatementLine(body=[m.Import() | m.ImportFrom()])
+MEANT = ("torch", "triton", "tl")
+LAUNCHED = ("num_warps=max(1, BLOCK_SIZE // 256),", "enable_fp_fusion=False,  # rounded where torch rounds")
 FITS = "_fit_a_kernel"
 GUARD = f'''@triton.jit
 def {ROUNDED}(x, kind: tl.constexpr):
@@ -98,7 +103,7 @@ def _helper(group: Group) -> list[cst.BaseStatement]:
         "    BLOCK_SIZE = min(4096, triton.next_power_of_2(n_cols))",
         f"    with torch.cuda.device({first}.device):",
         f"        {kernel.name}[({first}.numel() // n_cols,)](",
-        *(f"            {one}," for one in (*handed, "num_warps=max(1, BLOCK_SIZE // 256)")),
+        *(f"            {one}" for one in (*(f"{name}," for name in handed), *LAUNCHED)),
         "        )",
         f"    return {', '.join(f'new_{name}' for name in group.wanted)}",
     ]
@@ -112,61 +117,77 @@ def _tuple(names: Sequence[str]) -> str:
     return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
 
 
-def _with_imports(text: str) -> str:
-    """With the language of kernels, where kernels are launched that others wrote."""
-    lines = text.splitlines()
-    if IMPORTS[2] in lines or IMPORTS[1] not in lines:
-        return text
-    lines.insert(lines.index(IMPORTS[1]) + 1, IMPORTS[2])
-    return "\n".join(lines) + "\n"
+def _with_room(text: str) -> cst.Module | None:
+    """The module, with the language of kernels where it launches those of others. None where it lacks what a kernel is
+    written with, or where that may be something else."""
+    try:
+        module = source.parse(text)
+    except NotUnderstood:
+        return None
+    said = {
+        source.code(line.with_changes(leading_lines=())).strip(): line
+        for line in module.body
+        if m.matches(line, IMPORT)
+    }
+    if IMPORTS[1] in said and IMPORTS[2] not in said:
+        line = cst.ensure_type(cst.parse_statement(IMPORTS[2]), cst.SimpleStatementLine)
+        module = source.spliced(module, [(said[IMPORTS[1]], [said[IMPORTS[1]], line])])
+    below = itertools.dropwhile(lambda line: not isinstance(line, cst.FunctionDef | cst.ClassDef), module.body)
+    late = any(findall(line, IMPORT) for line in below)
+    there = [
+        source.code(line.with_changes(leading_lines=())).strip() for line in module.body if m.matches(line, IMPORT)
+    ]
+    bound, given = bound_in(module), findall(module, m.Param(name=m.OneOf(*map(m.Name, MEANT))))
+    others = given or findall(module, m.Name(FITS) | m.Name(ROUNDED)) or bound["type"] or bound["all"]
+    if any(there.count(line) != 1 for line in IMPORTS) or any(bound[name] != 1 for name in MEANT) or others or late:
+        return None
+    return module
+
+
+def _added(place: cst.CSTNode, module: cst.Module, taken: set[str]) -> list[tuple[Run, list[Group]]]:
+    """Of a function or a class: the runs that become kernels, whose names are those of nothing else."""
+    found = []
+    for function in findall(place, m.FunctionDef()):
+        for run, groups in row_lines.found(cst.ensure_type(function, cst.FunctionDef)):
+            ours = [name for one in groups for name in (one.helper, one.kernel.name)]
+            is_free = len({*ours} - taken) == len(ours) and not any(findall(module, m.Name(name)) for name in ours)
+            if is_free:
+                taken |= {*ours}
+                found.append((run, groups))
+    return found
+
+
+def _made(module: cst.Module) -> cst.Module | None:
+    """The module with calls in place of the lines, and kernels above the functions and classes that they stand in."""
+    taken = set[str]()
+    added = {at: runs for at, place in enumerate(module.body) if (runs := _added(place, module, taken))}
+    calls = [(run, groups) for runs in added.values() for run, groups in runs]
+    if not calls:
+        return None
+    changes = [(run.lines[0], _lines(groups, run)) for run, groups in calls]
+    changes += [(line, []) for run, _ in calls for line in run.lines[1:]]
+    changed = source.spliced(module, changes)
+    guard, above = list(cst.parse_module(GUARD).body), []
+    for at, runs in added.items():
+        new = [*guard, *(line for _, groups in runs for one in groups for line in _helper(one))]
+        guard = []  # once
+        lead = (cst.EmptyLine(indent=False), cst.EmptyLine(indent=False))
+        above.append((changed.body[at], [*(line.with_changes(leading_lines=lead) for line in new), changed.body[at]]))
+    whole = source.spliced(changed, above)
+    refuse_long_lines(module, whole)
+    return whole
 
 
 def rewrite(text: str) -> Rewrite | None:
     """Every run of such lines in the functions of a file."""
+    if "keepdim=True" not in text and "softmax(" not in text:
+        return None
     try:
-        module = source.parse(_with_imports(text))
-    except NotUnderstood:
+        module = _with_room(text)
+        made = _made(module) if module is not None else None
+    except (NotUnderstood, RecursionError):
         return None
-    said = module.code.splitlines()
-    if any(one not in said for one in IMPORTS) or findall(module, m.Name(FITS) | m.Name(ROUNDED)):
-        return None
-    changes: list[tuple[cst.CSTNode, list[cst.BaseStatement]]] = []
-    names: list[str] = []
-    above: list[cst.BaseStatement] = []
-    for place in module.body:
-        helpers: list[cst.BaseStatement] = []
-        for function in findall(place, m.FunctionDef()):
-            for run, groups in row_runs.found(cst.ensure_type(function, cst.FunctionDef)):
-                ours = [one.helper for one in groups] + [one.kernel.name for one in groups]
-                if set(ours) & set(names) or len({*ours}) < len(ours) or any(findall(module, m.Name(n)) for n in ours):
-                    continue
-                names += ours
-                helpers += [line for one in groups for line in _helper(one)]
-                first, *others = run.lines
-                changes += [(first, _lines(groups, run)), *((line, []) for line in others)]
-        if helpers:
-            guard = [] if above else list(cst.parse_module(GUARD).body)
-            above += helpers
-            lead = (cst.EmptyLine(indent=False), cst.EmptyLine(indent=False))
-            new = [line.with_changes(leading_lines=lead) for line in (*guard, *helpers)]
-            changes.append((place, [*new, place]))
-    if not changes:
-        return None
-    return _written(module, changes)
-
-
-def _written(module: cst.Module, changes: Sequence[tuple[cst.CSTNode, list[cst.BaseStatement]]]) -> Rewrite | None:
-    """Lines first, as a function that they stand in has helpers put above it."""
-    places = [(old, new) for old, new in changes if new and new[-1] is old]
-    inner = [(old, new) for old, new in changes if not (new and new[-1] is old)]
-    changed = source.spliced(module, inner)
-    moved = {id(old): after for old, after in zip(module.body, changed.body, strict=True)}
-    whole = source.spliced(changed, [(moved[id(old)], [*new[:-1], moved[id(old)]]) for old, new in places])
-    try:
-        refuse_long_lines(module, whole)
-    except NotUnderstood:
-        return None
-    return Rewrite(text=str(whole.code), kernels=(), title=TITLE, why=WHY)
+    return Rewrite(text=str(made.code), kernels=(), title=TITLE, why=WHY) if made is not None else None
 
 
 def applies(text: str) -> bool:

@@ -1,12 +1,14 @@
 """Lines of a host function that stand together and are torch's arithmetic on rows, and what of it is wanted below.
 
 Lines that read each other's results are a group; whoever writes one down as a kernel stores what is wanted of it. A
-name is wanted where it may be read before it has another value: below the lines, or in the next turn of a loop. Lines
-that free a tensor (`del`) may stand among them.
+name is wanted where anything else in the function reads it, unless a line below that is always come to gives it
+another value first, or where the next turn of a loop would begin with it. Lines that free a tensor (`del`) may stand
+among them.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,13 +19,13 @@ import libcst.matchers as m
 from bot.engine import source
 from bot.engine.bindings import times_bound
 from bot.engine.finding import findall
-from bot.engine.row_expressions import FULL, NUMBER, Expression, Kernel, Leaf, Reader, as_stored, launches_of
+from bot.engine.row_expressions import FULL, NUMBER, Expression, Kernel, Leaf, Reader, as_stored, every, launches_of
 from bot.engine.source import NotUnderstood
 
-FEWEST = 2
-"""Launches of torch's in place of which a kernel is worth its lines."""
+FEWEST, MOST = 2, 300
+"""Launches of torch's in place of which a kernel is worth its lines; and how much is too much to write down."""
 TAKEN = re.compile(
-    r"(_rounded|kind|first|start|offsets|mask|n_cols|BLOCK_SIZE|tl|torch|triton|new_.*|(largest|total|part)(_\d+)?)"
+    r"(_rounded|kind|first|start|offsets|mask|n_cols|BLOCK_SIZE|tl|torch|triton|new_.*|(largest|total|part)(_\d+)?|.*_ptr|num_.*|_+)"
 )
 """What a kernel of rows and its launch call things."""
 STRANGE = m.Yield() | m.Await() | m.Global() | m.Nonlocal() | m.Lambda() | m.Try() | m.Match() | m.CompFor()
@@ -126,13 +128,17 @@ def _step(line: cst.BaseStatement, reader: Reader) -> Step | None:
         found = reader.read(value)
     except NotUnderstood:
         return None
+    if len(list(itertools.islice(every(found), MOST + 1))) > MOST:
+        return None
     is_work = not isinstance(found, Leaf) and (found.extent == FULL or not kind)
     return Step(cst.ensure_type(line, cst.SimpleStatementLine), names[0], found, kind) if is_work else None
 
 
 def _is_handed_on(value: cst.BaseExpression) -> bool:
     """Whether it may be the tensor itself, without a gap or of the type that it has."""
-    return bool(m.matches(value, m.Name() | m.Call(func=m.Attribute(m.Name(), m.Name("contiguous")))))
+    while m.matches(value, m.Call(func=m.Attribute(attr=m.Name("contiguous")))):
+        value = cst.ensure_type(cst.ensure_type(value, cst.Call).func, cst.Attribute).value
+    return isinstance(value, cst.Name)
 
 
 def _said_above(line: cst.BaseStatement) -> int:
@@ -143,16 +149,19 @@ def _run(block: Block, at: int, numbers: frozenset[str]) -> Run:
     """The lines from here on that are read, each with what those above it stand for. What has another type, or is
     freed, is not read any more."""
     known: dict[str, Expression] = {}
-    done, steps, freed = set[str](), list[Step](), list[cst.SimpleStatementLine]()
+    gone, done, steps, freed = set[str](), set[str](), list[Step](), list[cst.SimpleStatementLine]()
     for line in block[at:]:
         if steps and m.matches(line, FREES):
+            names = names_of(cst.ensure_type(line, cst.SimpleStatementLine))
+            if names & gone:
+                break
             freed.append(cst.ensure_type(line, cst.SimpleStatementLine))
-            done |= {
-                source.code(name) for name in findall(cst.ensure_type(line, cst.SimpleStatementLine).body[0], m.Name())
-            }
+            gone |= names
             continue
         step = _step(line, Reader(known, numbers))
-        if step is None or step.name in numbers or any(findall(source.value(line), m.Name(name)) for name in done):
+        if step is None or step.name in numbers or step.name in gone:
+            break
+        if any(findall(source.value(line), m.Name(name)) for name in done | gone):
             break
         steps.append(step)
         known[step.name] = step.value
@@ -160,6 +169,11 @@ def _run(block: Block, at: int, numbers: frozenset[str]) -> Run:
     while freed and block[at + len(steps) + len(freed) - 1] is freed[-1]:
         freed.pop()  # below the last line that is read
     return Run(block, at, tuple(steps), tuple(freed))
+
+
+def names_of(line: cst.SimpleStatementLine) -> set[str]:
+    """What a line frees."""
+    return {source.code(name) for name in findall(line.body[0], m.Name())}
 
 
 def _together(steps: Sequence[Step]) -> list[list[Step]]:
@@ -179,36 +193,39 @@ def _together(steps: Sequence[Step]) -> list[list[Step]]:
     return groups
 
 
-def _read_next(block: Block, name: str) -> bool | None:
-    """Whether the block reads a name before it gives it another value; None where it does neither."""
-    for line in block:
-        if source.loads(line, name):
-            return True
-        if name in source.targets(line):
-            return False
-    return None
+def _reads(node: cst.CSTNode, name: str) -> int:
+    """How often a name is read, also where a part of what it names is given a value."""
+    parts = (
+        one for target in findall(node, m.AssignTarget()) for one in findall(target, m.Subscript() | m.Attribute())
+    )
+    return source.loads(node, name) + sum(bool(findall(one, m.Name(name))) for one in parts)
 
 
 def _is_wanted(way: Way, run: Run, name: str) -> bool:
-    """Whether what a name stands for behind the run may be read: below it, or in the next turn of a loop around it."""
-    above, below = run.block[: run.at], run.block[run.at + len(run.lines) :]
-    for node, anchor in reversed(way):
-        found = _read_next(below, name)
-        if found is not None:
-            return found
-        if isinstance(node, cst.For | cst.While) and _is_read_in_the_next_turn(node, above, run, name):
+    """Whether what a name stands for behind the run may be read. `way`: what the run stands in."""
+    nodes = [node for node, _ in way]
+    for line in run.block[run.at + len(run.lines) :]:
+        if _reads(line, name):
             return True
-        if anchor is not None:
-            outer, line = anchor
-            above, below = outer[:line], outer[line + 1 :]
+        if name in source.targets(line) and not any(isinstance(node, cst.With) for node in nodes):
+            return False
+        if findall(line, m.Break() | m.Continue()):
+            break
+    if _reads(nodes[0], name) > sum(_reads(line, name) for line in run.lines):
+        return True
+    is_made_above = any(name in source.targets(line) for line in run.block[: run.at])
+    is_turn = any(isinstance(node, cst.For | cst.While) for node in nodes)
+    return is_turn and not is_made_above and _begins_with(run.steps, name)
+
+
+def _begins_with(steps: Sequence[Step], name: str) -> bool:
+    """Whether a name is read before it is made."""
+    for step in steps:
+        if source.loads(source.value(step.line), name):
+            return True
+        if step.name == name:
+            return False
     return False
-
-
-def _is_read_in_the_next_turn(loop: cst.For | cst.While, above: Block, run: Run, name: str) -> bool:
-    if len(findall(loop, m.Name(name))) != len(findall(loop.body, m.Name(name))):
-        return True  # by the loop itself
-    again = _read_next(above, name)
-    return _read_next([step.line for step in run.steps], name) is not False if again is None else again
 
 
 def _statements(node: cst.CSTNode) -> Block:
@@ -236,17 +253,17 @@ def _groups(way: Way, run: Run) -> list[Group]:
     found = []
     for steps in _together(run.steps):
         names = tuple(dict.fromkeys(step.name for step in steps))
-        gone = {source.code(name) for line in run.freed for name in findall(line.body[0], m.Name())}
+        gone = {name for line in run.freed for name in names_of(line)}
         wanted = tuple(name for name in names if name not in gone and _is_wanted(way, run, name))
         if not wanted or any(step.value.extent != FULL for step in steps if step.name in wanted):
             raise NotUnderstood("a result is none of a whole tensor, or of no use")
         group = Group(tuple(steps), wanted)
         if max(launches_of(group.last[name].value) for name in wanted) < FEWEST or not group.kernel.reduces:
             raise NotUnderstood("too little to do")
-        if any(TAKEN.fullmatch(name) for name in (*names, *group.read, *group.kinds)) or set(
-            group.kernel.leaves(NUMBER)
-        ) & {*group.kernel.leaves(FULL)}:
+        if any(TAKEN.fullmatch(name) for name in (*names, *group.read, *group.kinds)):
             raise NotUnderstood("a name is taken")
+        if {*group.kinds} & {*group.read, *names} or not _named_above(steps) <= {*group.read, *group.kinds}:
+            raise NotUnderstood("the lines read more than what is handed over")
         found.append(group)
     for one in found:
         if any(
@@ -256,11 +273,22 @@ def _groups(way: Way, run: Run) -> list[Group]:
     return found
 
 
+def _named_above(steps: Sequence[Step]) -> set[str]:
+    """What the lines of a group read of what was there before them, a shape or a type too."""
+    made, found = {"torch", "True"}, set[str]()
+    for step in steps:
+        value = source.value(step.line)
+        names = {source.code(name) for name in findall(value, m.Name())}
+        found |= {name for name in names - made if source.loads(value, name)}
+        made.add(step.name)
+    return found
+
+
 def freed_after(groups: Sequence[Group], run: Run) -> Iterator[tuple[int, cst.SimpleStatementLine]]:
     """Behind which group a tensor is freed. What the lines made for themselves is not made any more."""
     made = {step.name for step in run.steps}
     for line in run.freed:
-        names = {source.code(name) for name in findall(line.body[0], m.Name())}
+        names = names_of(line)
         readers = [at for at, one in enumerate(groups) if names & set(one.kernel.leaves(FULL))]
         above = {name for one in groups for name in one.kernel.leaves(FULL)}
         if not names <= made | above or (names & above and not names <= above):
