@@ -34,8 +34,8 @@ FREES = m.SimpleStatementLine(body=[m.Del(m.Name() | m.Tuple())])
 
 
 Block = Sequence[cst.BaseStatement]
-Way = tuple[tuple[cst.CSTNode, tuple[Block, int] | None], ...]
-"""What a block stands in, the function first, each with the block that it stands in itself and where."""
+Way = tuple[cst.CSTNode, ...]
+"""What a block stands in, the function first."""
 
 
 @dataclass(frozen=True)
@@ -203,18 +203,17 @@ def _reads(node: cst.CSTNode, name: str) -> int:
 
 def _is_wanted(way: Way, run: Run, name: str) -> bool:
     """Whether what a name stands for behind the run may be read. `way`: what the run stands in."""
-    nodes = [node for node, _ in way]
     for line in run.block[run.at + len(run.lines) :]:
         if _reads(line, name):
             return True
-        if name in source.targets(line) and not any(isinstance(node, cst.With) for node in nodes):
+        if name in source.targets(line) and not any(isinstance(node, cst.With) for node in way):
             return False
         if findall(line, m.Break() | m.Continue()):
             break
-    if _reads(nodes[0], name) > sum(_reads(line, name) for line in run.lines):
+    if _reads(way[0], name) > sum(_reads(line, name) for line in run.lines):
         return True
     is_made_above = any(name in source.targets(line) for line in run.block[: run.at])
-    is_turn = any(isinstance(node, cst.For | cst.While) for node in nodes)
+    is_turn = any(isinstance(node, cst.For | cst.While) for node in way)
     return is_turn and not is_made_above and _begins_with(run.steps, name)
 
 
@@ -234,16 +233,16 @@ def _statements(node: cst.CSTNode) -> Block:
     return [line for line in lines if isinstance(line, cst.BaseStatement)]
 
 
-def _blocks(node: cst.CSTNode, way: Way = (), anchor: tuple[Block, int] | None = None) -> Iterator[tuple[Block, Way]]:
-    """Each block of a function, and the way that leads into it."""
-    block, way = _statements(node), (*way, (node, anchor))
+def _blocks(node: cst.CSTNode, way: Way = ()) -> Iterator[tuple[Block, Way]]:
+    """Each block of a function, and what it stands in."""
+    block, way = _statements(node), (*way, node)
     yield block, way
-    for at, line in enumerate(block):
+    for line in block:
         if isinstance(line, cst.For | cst.While | cst.If | cst.With):
-            yield from _blocks(line, way, (block, at))
+            yield from _blocks(line, way)
         other = line.orelse if isinstance(line, cst.If) else None
         while other is not None:
-            yield from _blocks(other, way, (block, at))
+            yield from _blocks(other, way)
             other = other.orelse if isinstance(other, cst.If) else None
 
 
