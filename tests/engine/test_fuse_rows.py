@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,7 @@ class Op:
 """
 
 
+@lru_cache
 def fused(text: str) -> str | None:
     found = fuse_rows.rewrite(text)
     return found.text if found is not None else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,7 @@ CALLS = TWO.replace("_twice(v) + row", "_twice(v) + row + tanh(v) * 0")
 SAID = f"    # {last_axis_first.COMMENT}"
 
 
+@lru_cache
 def turned(text: str) -> str | None:
     found = last_axis_first.rewrite(text)
     return found.text if found is not None else None

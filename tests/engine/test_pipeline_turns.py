@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,7 @@ def run(V, w, most=4):
 '''
 
 
+@lru_cache
 def pipelined(text: str) -> str | None:
     found = pipeline_turns.rewrite(text)
     return found.text if found is not None else None
