@@ -73,16 +73,16 @@ def parts_of(one: Expression) -> tuple[Expression, ...]:
 
 
 def every(one: Expression) -> Iterator[Expression]:
-    """It and what it is made of, the innermost first."""
+    """It and all that it is made of, the innermost first."""
     for part in parts_of(one):
         yield from every(part)
     yield one
 
 
-def _each(one: Expression) -> Iterator[Expression]:
-    """What is worked out for it in a turn, as often as it is: not what is known of the row by then."""
+def _in_a_turn(one: Expression) -> Iterator[Expression]:
+    """Of `every` what is worked out for it in a turn, as often as it is: not what a sum of the row was made of."""
     for part in () if isinstance(one, Reduced) else parts_of(one):
-        yield from _each(part)
+        yield from _in_a_turn(part)
     yield one
 
 
@@ -217,7 +217,7 @@ class Kernel:
     def _parts(self, wanted: Sequence[Expression]) -> tuple[list[str], dict[Expression, str]]:
         """Lines of a turn that give a name to what is wanted more than once in it, or would make a line too long."""
         lines, named = list[str](), dict[Expression, str]()
-        seen = Counter(part for one in wanted for part in _each(one))
+        seen = Counter(part for one in wanted for part in _in_a_turn(one))
 
         def name(one: Expression) -> None:
             if isinstance(one, Worked) and one.extent == FULL and one not in named:
@@ -225,7 +225,7 @@ class Kernel:
                 named[one] = f"part_{len(named) + 1}"
                 lines.append(f"        {named[one]} = {text}")
 
-        for one in dict.fromkeys(part for whole in wanted for part in _each(whole)):
+        for one in dict.fromkeys(part for whole in wanted for part in _in_a_turn(whole)):
             if seen[one] > 1:
                 name(one)
             elif len(self._said(one, named)) > LONG:
@@ -235,19 +235,12 @@ class Kernel:
 
     def _loaded(self, *wanted: Expression) -> Iterator[str]:
         """The lines of a turn that load what these need of the row, outside of what is known of it."""
-        needed = {name for one in wanted for name in self._needs(one)}
+        needed = {part.said for one in wanted for part in _in_a_turn(one) if isinstance(part, Leaf)}
         yield from (
             f"        {name} = tl.load({name}_ptr + offsets, mask=mask, other=0.0).to(tl.float32)"
             for name in self.leaves(FULL)
             if name in needed
         )
-
-    def _needs(self, one: Expression) -> Iterator[str]:
-        if isinstance(one, Leaf) and one.extent == FULL:
-            yield one.said
-        elif not isinstance(one, Reduced):
-            for part in parts_of(one):
-                yield from self._needs(part)
 
     def _walks(self) -> Iterator[str]:
         walks = sorted({walk_of(one) for one in self._reduced})

@@ -12,6 +12,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import libcst as cst
 import libcst.matchers as m
@@ -60,15 +61,16 @@ class Group:
         """Names that stand for what they did above."""
         return frozenset((*self.kernel.leaves(FULL), *self.kernel.leaves(NUMBER)))
 
-    @property
+    @cached_property
     def last(self) -> dict[str, Step]:
+        """Who gave each name the value that it has in the end."""
         return {step.name: step for step in self.steps}
 
     @property
     def helper(self) -> str:
         return f"_{self.wanted[0].strip('_').lower()}_in_rows"
 
-    @property
+    @cached_property
     def kernel(self) -> Kernel:
         """A store rounds by itself, but for what is stored in another type."""
         values = {name: self.last[name] for name in self.wanted}
