@@ -6,6 +6,7 @@ In the host: each = cdiv(n_rows, programs) and kernel[(programs,)].
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -19,6 +20,7 @@ from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
 
 PROGRAM = "tl.program_id(0)"
+ADDS = "atomic_add"
 ROWS = m.Arg(keyword=None, star="")
 STAGED = m.Call(
     func=m.Attribute(value=m.Name("tl"), attr=m.Name("range")), args=[ROWS, ROWS, m.Arg(keyword=m.Name("num_stages"))]
@@ -185,19 +187,35 @@ def base_of(address: cst.BaseExpression, names: Names, pointers: tuple[str, ...]
     return found[0]
 
 
-def rows_loaded(kernel: cst.FunctionDef, run: Run) -> tuple[str, ...]:
-    """The pointers whose rows the loop loads, block by block."""
+def bases(kernel: cst.FunctionDef, kind: str) -> frozenset[str]:
+    """The pointers of the launch that a kernel's accesses of a kind go through."""
     names, parameters = addresses.names_of(kernel), source.parameters(kernel)
-    called = {kernels.called_name(call) for call in kernels.calls(run.loop)}
-    if any(name.startswith("atomic") or name in ("debug_barrier", "dot") for name in called):
-        raise NotUnderstood("the rows are not independent of each other")
+    return frozenset(base_of(call.args[0].value, names, parameters) for call in kernels.calls(kernel, kind))
+
+
+def _only_adds(kernel: cst.FunctionDef, call: cst.Call) -> bool:
+    """Whether an atomic is a statement of its own that adds to what the kernel reads nowhere."""
+    alone = findall(kernel, m.Expr(value=m.Call(func=m.Attribute(attr=m.Name(ADDS)))))
+    adds = any(call is cst.ensure_type(line, cst.Expr).value for line in alone)
+    return adds and bases(kernel, ADDS).isdisjoint(bases(kernel, "load"))
+
+
+def rows_loaded(kernel: cst.FunctionDef, run: Run, *, may_add: bool = False) -> tuple[str, ...]:
+    """The pointers whose rows the loop loads, block by block. `may_add`: rows may be added to what nobody reads."""
+    names, parameters = addresses.names_of(kernel), source.parameters(kernel)
+    for call in kernels.calls(run.loop):
+        name = kernels.called_name(call)
+        atomic = name.startswith("atomic") and not (may_add and _only_adds(kernel, call))
+        if atomic or name in ("debug_barrier", "dot"):
+            raise NotUnderstood("the rows are not independent of each other")
     if findall(run.loop.body, m.For() | m.While() | m.Return() | m.Break() | m.Continue()):
         raise NotUnderstood("the loop holds another, or ends early")
     blocks = [source.code(call) for call in kernels.calls(kernel, "arange")]
     found = []
     for call in kernels.calls(run.loop, "load"):
         terms = addresses.terms(call.args[0].value, names)
-        if any(run.row in term for term in terms) and any((block,) in terms for block in blocks):
+        of_row = any(re.search(rf"\b{run.row}\b", factor) for term in terms for factor in term)
+        if of_row and any((block,) in terms for block in blocks):
             found.append(base_of(call.args[0].value, names, parameters))
     if not found or len(blocks) != 1:
         raise NotUnderstood("no rows are loaded in the loop")
@@ -212,9 +230,9 @@ def block_of(kernel: cst.FunctionDef) -> str:
     return str(end.value)
 
 
-def row_bytes(site: LaunchSite, kernel: cst.FunctionDef, run: Run) -> str:
+def row_bytes(site: LaunchSite, kernel: cst.FunctionDef, run: Run, *, may_add: bool = False) -> str:
     """The host's expression for the bytes that one turn of the loop loads: a block of every tensor with rows in it."""
-    return bytes_of(site, kernel, rows_loaded(kernel, run))
+    return bytes_of(site, kernel, rows_loaded(kernel, run, may_add=may_add))
 
 
 def bytes_of(site: LaunchSite, kernel: cst.FunctionDef, pointers: tuple[str, ...]) -> str:

@@ -40,6 +40,7 @@ FORECASTS: dict[str, Change] = {
     "tile_rows": in_tiles,
     "more_programs": twice_the_programs,
     "cache_hints": as_it_was,
+    "stores_first": as_it_was,
     "drop_zero_fill": as_it_was,
     "drop_detours": as_it_was,
     "drop_sort": as_it_was,
@@ -93,7 +94,7 @@ ON_A_GPU = (
     *("pipeline_products", "pipeline_turns"),
     *("rows_at_once", "heads_at_once", "pairs_at_once", "narrower_tiles", "last_axis_first"),
     *("drop_sort", "scale_in_kernel", "read_the_number", "ask_once", "scale_sum", "sum_behind_loop", "sum_together"),
-    "fuse_rows",
+    *("fuse_rows", "stores_first"),
     *("sum_at_once", "relax_atomics", "add_once_a_run", "wider_chunks", "free_early", "first_product", "meet_once"),
 )
 """Rewrites that take away instructions, meetings of warps, programs or launches of torch, or hide what is waited for.
@@ -129,7 +130,7 @@ KNOWING: dict[str, Callable[[str, Brief], Rewrite | None]] = {
     "drop_sort": lambda text, brief: drop_sort.rewrite(text, brief.site.relied_on),
 }
 """Rewrites that ask for more than the text, once that has something for them."""
-LAST = ("last_axis_first", "first_product", "meet_once", "cache_hints")
+LAST = ("last_axis_first", "first_product", "meet_once", "stores_first", "cache_hints")
 """Finishing touches: tried on a kernel whose work and warps are settled."""
 HOPELESS = 0.96
 """A rewrite that the model sees this far behind is left alone where no GPU is: there the model judges as well, and

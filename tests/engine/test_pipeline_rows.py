@@ -117,7 +117,10 @@ def test_a_launch_in_a_branch_asks_there() -> None:
         ("a loop in it", "        row_ptr =", "        for _ in range(2):\n            pass\n        row_ptr ="),
         ("no rows are loaded", "tl.load(row_ptr + cols, mask=mask, other=0.0)", "tl.load(row_ptr)"),
         ("the same row each time", "x_ptr + row * x_stride", "x_ptr + pid * x_stride"),
-        ("an atomic", "        row_ptr =", "        tl.atomic_add(out_ptr, 1.0)\n        row_ptr ="),
+        ("an atomic to what is read", "        row_ptr =", "        tl.atomic_add(x_ptr, 1.0)\n        row_ptr ="),
+        ("an atomic that is asked", "        row_ptr =", "        a = tl.atomic_add(out_ptr, 1.0)\n        row_ptr ="),
+        ("another atomic", "        row_ptr =", "        tl.atomic_max(out_ptr, 1.0)\n        row_ptr ="),
+        ("an atomic to who knows what", "        row_ptr =", "        tl.atomic_add(there, 1.0)\n        row_ptr ="),
         ("a barrier", "        row_ptr =", "        tl.debug_barrier()\n        row_ptr ="),
         ("a second axis", "tl.program_id(0)", "tl.program_id(0) + tl.program_id(1)"),
         ("a comment behind the last parameter", "constexpr = True,", "constexpr = True,  # or not"),
@@ -131,6 +134,33 @@ def test_a_launch_in_a_branch_asks_there() -> None:
 def test_a_loop_stays_when_it_is_not_sure(why: str, before: str, after: str) -> None:
     assert before in RUN
     assert pipelined(RUN.replace(before, after)) is None, why
+
+
+ADDS = RUN.replace(
+    "        row_ptr =", "        tl.atomic_add(out_ptr + row % 2 * n_cols + cols, 1.0, mask=mask)\n        row_ptr ="
+)
+"""A program adds to what it never reads."""
+
+
+def test_rows_may_be_added_to_what_nobody_reads() -> None:
+    after = pipelined(ADDS)
+    assert after is not None
+    assert changes(ADDS, after) == changes(RUN, pipelined(RUN) or "")
+
+
+def test_what_is_added_to_must_not_be_handed_over_to_be_read() -> None:
+    assert pipelined(ADDS.replace("        out,\n", "        x,\n")) is None
+    assert pipelined(RUN.replace("        out,\n", "        x,\n")) is not None
+
+
+def test_rows_that_some_of_the_others_share_count_as_well() -> None:
+    load = "        w = tl.load(w_ptr + row // 4 * x_stride + cols)\n"
+    shared = RUN.replace("        row_ptr =", f"{load}        row_ptr =")
+    shared = shared.replace("    out_ptr,\n", "    out_ptr,\n    w_ptr,\n")
+    shared = shared.replace("        out,\n", "        out,\n        w,\n")
+    after = pipelined(shared)
+    assert after is not None
+    assert "row_stages = 3 if BLOCK_SIZE * (w.element_size() + x.element_size()) <= 49152 else 1" in after
 
 
 TUNED = '''"""An op in the shape that dyt of Liger has."""

@@ -45,6 +45,7 @@ from bot.engine.transforms import (
     scale_in_kernel,
     scale_sum,
     share_exponentials,
+    stores_first,
     sum_at_once,
     sum_behind_loop,
     sum_together,
@@ -121,6 +122,7 @@ TRANSFORMS: dict[str, Transform] = {
     "base_two": base_two,
     "tanh_by_exp2": tanh_by_exp2,
     "meet_once": meet_once,
+    "stores_first": stores_first,
     "cache_hints": cache_hints,
 }
 

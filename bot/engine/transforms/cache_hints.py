@@ -106,14 +106,14 @@ def kept_until_last(kernel: cst.FunctionDef) -> cst.FunctionDef:
     except NotUnderstood:
         return kernel
     mine = {call: hint for call, hint in hints.items() if call not in reads.stores}
-    return _hinted(kernel, {call: hint for call, hint in mine.items() if _says_the_usual(call) or not _has_hints(call)})
+    return _hinted(kernel, {call: hint for call, hint in mine.items() if _says_the_usual(call) or not has_hints(call)})
 
 
 def _says_the_usual(call: cst.Call) -> bool:
     return any(m.matches(arg, USUAL) for arg in call.args)
 
 
-def _has_hints(call: cst.Call) -> bool:
+def has_hints(call: cst.Call) -> bool:
     return any(arg.star == "**" or (arg.keyword is not None and arg.keyword.value in HINTS) for arg in call.args)
 
 
@@ -168,7 +168,7 @@ def rewrite(text: str) -> Rewrite | None:
         assert kernel is not None
         reads = row_reads(kernel)
         hints = _until_last(reads) if reads.again else _beside_others(kernel, reads)
-        if any(_has_hints(call) for call in kernels.calls(kernel) if kernels.called_name(call) in ACCESSES):
+        if any(has_hints(call) for call in kernels.calls(kernel) if kernels.called_name(call) in ACCESSES):
             raise NotUnderstood("it has hints already")
         whys.append(WHY_AGAIN if reads.again else WHY_ONCE)
         return source.replaced(module, kernel, _hinted(kernel, hints))

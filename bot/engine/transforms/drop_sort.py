@@ -5,8 +5,10 @@ nearly all of the forward pass, which stood at 1.5 % of its roof on an H200 (2.5
 copy in float32 and indices that nobody reads come with it. In steps it needs no order (Michelot, 1986): take the
 threshold of what is left, and leave out what does not lie above it, until nothing does. What is kept sums to one, so it
 lies less than one below the largest, and the steps begin there: a row of normal numbers has a few dozen such elements,
-and three or four steps, each of two sums in registers. Begun with the whole row it would be a dozen. No step leaves out
-what belongs to the end, so the same elements are kept, and `tau` is the same quotient of the same sum.
+and three or four steps. Begun with the whole row it would be a dozen. No step leaves out what belongs to the end, so the
+same elements are kept, and `tau` is the same quotient of the same sum. Each step needs two sums, for which all warps of
+a program meet: once for both. On an H100 that takes a forward pass of 32,000 columns from 148 us to 109, of 4096 from
+27.6 to 23.4 and of 1024 from 23.7 to 21.6.
 
 Whoever launches the kernel himself, as liger-kernel's test of rows beyond 2^31 elements does, keeps its parameters: the
 two of the sorted row then stay, unread and said to be so, and the op hands over the row itself in their place.
@@ -29,14 +31,16 @@ from functools import partial
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import bindings, kernels, source
+from bot.engine import add_each, bindings, kernels, source
 from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, each_kernel, refuse_long_lines
 
 STAY = "{pointer} and {stride} are not read: they are there for who launches this kernel himself."
 WHY = "In steps, as no order is needed: what is kept lies less than 1 below the largest, and above its own threshold."
-BEFORE = "k_before"
+BEFORE, TOTAL = "k_before", "kept_sum"
+BOTH = 2
+"""Sums that a step needs: of what is kept, and how much that is."""
 SORTED = m.Attribute(
     value=m.Call(
         func=m.Attribute(value=m.Name("torch"), attr=m.Name("sort")),
@@ -50,14 +54,14 @@ THRESHOLD = (
 KEPT = "({row} > (tl.cumsum(tl.where({mask}, {row}, 0.0), 0) - 1.0) / ({cols} + 1).to(tl.float32)) & {mask}"
 STEPS = """
 {kept} = ({row} > tl.max(tl.where({mask}, {row}, -float("inf")), 0) - 1.0) & {mask}
-{count} = tl.sum({kept}.to(tl.int32), 0)
+{total}, {count} = tl.reduce((tl.where({kept}, {row}, 0.0), {kept}.to(tl.int32)), 0, {added})
 {before} = {count} + 1
 {tau} = -1.0
 while ({count} > 0) & ({count} < {before}):
     {before} = {count}
-    {tau} = (tl.sum(tl.where({kept}, {row}, 0.0), 0) - 1.0) / {before}.to(tl.float32)
+    {tau} = ({total} - 1.0) / {before}.to(tl.float32)
     {kept} = ({row} > {tau}) & {mask}
-    {count} = tl.sum({kept}.to(tl.int32), 0)
+    {total}, {count} = tl.reduce((tl.where({kept}, {row}, 0.0), {kept}.to(tl.int32)), 0, {added})
 """
 
 
@@ -190,8 +194,9 @@ def _search(text: str, name: str, sorted_pointer: str) -> _Search:
         raise NotUnderstood("where the row lies is not known")
     lost = {n for n, (at, _) in defined.items() if at in gone} - {tau}
     _check_rest(body, gone, {*lost, *place}, defined[row][0], tau)
-    names = {"tau": tau, "kept": kept, "count": _count_of(body, kept), "row": row, "mask": mask, "before": BEFORE}
-    return _Search(tuple(sorted(gone)), defined[row][0], *place, of_row, names)
+    names = {"tau": tau, "kept": kept, "count": _count_of(body, kept), "row": row, "mask": mask}
+    ours = {"before": BEFORE, "total": TOTAL, "added": add_each.name(BOTH)}
+    return _Search(tuple(sorted(gone)), defined[row][0], *place, of_row, {**names, **ours})
 
 
 def _sorted_rows(site: LaunchSite, kernel: cst.FunctionDef) -> tuple[cst.BaseStatement, str, str]:
@@ -265,7 +270,8 @@ def _change(relied_on: Collection[str], module: cst.Module, name: str) -> cst.Mo
     kernel = source.kernel_named(module, name)
     assert kernel is not None
     found = source.sites(module, name)
-    if len(found) != 1 or BEFORE in source.code(kernel) or any(arg.star for arg in found[0].call.args):
+    taken = any(one in source.code(kernel) for one in (BEFORE, TOTAL))
+    if len(found) != 1 or taken or any(arg.star for arg in found[0].call.args):
         raise NotUnderstood(f"{name} is launched {len(found)} times, or in a way that nobody can read")
     (site,) = found
     line, made, pointer = _sorted_rows(site, kernel)
@@ -289,7 +295,8 @@ def _change(relied_on: Collection[str], module: cst.Module, name: str) -> cst.Mo
         left = kernel.params.with_changes(params=_without(kernel.params.params, gone))
         changed = changed.with_changes(params=left)
     refuse_long_lines(kernel, changed)
-    return source.spliced(module, [(line, []), (source.line_of(site), [launch]), (kernel, [changed])])
+    module = source.spliced(module, [(line, []), (source.line_of(site), [launch]), (kernel, [changed])])
+    return add_each.defined_above(module, name, {BOTH})
 
 
 def rewrite(text: str, relied_on: Collection[str] = ()) -> Rewrite | None:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import columns, kernels, own_types, source
+from bot.engine import add_each, columns, kernels, own_types, source
 from bot.engine.bindings import bound_in
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
@@ -141,16 +141,9 @@ def _together(kernel: cst.FunctionDef, lines: Sequence[cst.BaseStatement]) -> It
         found = [one for one in others if one.at > group[-1].at]
 
 
-def _helper(count: int) -> str:
-    letters = "abcdefgh"
-    ours, theirs = letters[:count], letters[count : 2 * count]
-    added = ", ".join(f"{one} + {other}" for one, other in zip(ours, theirs, strict=True))
-    return f"@triton.jit\ndef _add_each_of_{count}({', '.join(ours + theirs)}):\n    return {added}\n"
-
-
 def _taken(group: Sequence[Sum], names: str) -> cst.SimpleStatementLine:
     blocks = ", ".join(source.code(one.of) for one in group)
-    given = f"({blocks}), {group[0].axis}, _add_each_of_{len(group)}"
+    given = f"({blocks}), {group[0].axis}, {add_each.name(len(group))}"
     line = f"{names} = tl.reduce({given})"
     if len(line) > source.IN_A_BODY:
         line = f"{names} = tl.reduce(\n    {given}\n)"
@@ -172,21 +165,6 @@ def _changed(
     taken = taken.with_changes(leading_lines=(*first.leading_lines, *taken.leading_lines))
     new[group[0].at] = [taken, first.with_changes(leading_lines=())]
     return new
-
-
-def _with_helpers(module: cst.Module, kernel: str, counts: set[int]) -> cst.Module:
-    """What adds up each of several stands above the kernel, where the file has it not yet."""
-    new: list[cst.BaseStatement] = []
-    for count in sorted(counts):
-        helper, there = _helper(count), source.kernel_named(module, f"_add_each_of_{count}")
-        if there is not None and source.code(there.with_changes(leading_lines=())).strip() != helper.strip():
-            raise NotUnderstood("a name is taken")
-        if there is None:
-            parsed = cst.parse_module(helper, config=module.config_for_parsing).body[0]
-            new.append(parsed.with_changes(leading_lines=(cst.EmptyLine(), cst.EmptyLine())))
-    function = source.kernel_named(module, kernel)
-    assert function is not None
-    return source.spliced(module, [(function, [*new, function])]) if new else module
 
 
 def _adds_in_its_own_type(module: cst.Module, kernel: cst.FunctionDef) -> bool:
@@ -220,7 +198,7 @@ def _change(module: cst.Module, name: str) -> cst.Module:
     after = source.kernel_named(changed, name)
     assert after is not None
     refuse_long_lines(kernel, after)
-    return _with_helpers(changed, name, counts)
+    return add_each.defined_above(changed, name, counts)
 
 
 def rewrite(text: str, only: str = "") -> Rewrite | None:

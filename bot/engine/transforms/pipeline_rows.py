@@ -7,8 +7,9 @@ two rows a step). `num_stages` of the launch does nothing for such a loop: it is
 
 The rows under way lie in shared memory, so rows that are wide in bytes are left as they were. A kernel that tunes
 itself may also take every n-th row: blocks that do not fit are left out by its tuning. Refused unless the kernel has
-one loop over its rows, the rows are loaded in that loop by plain loads, and nothing in it is atomic. The loops read
-what the launch was handed: no row depends on the store of another.
+one loop over its rows, the rows are loaded in that loop by plain loads, and nothing in it is atomic but additions to
+what the kernel does not read (in one that tunes itself, not those either). The loops read what the launch was handed:
+no row depends on the store of another.
 """
 
 from __future__ import annotations
@@ -55,9 +56,18 @@ def _tuned(module: cst.Module, kernel: cst.FunctionDef) -> cst.Module:
     return source.spliced(module, [(run.loop, [loop])])
 
 
+def _refuse_read_and_added(site: LaunchSite, kernel: cst.FunctionDef) -> None:
+    """Raises NotUnderstood where a launch hands over one tensor to be read and to be added to."""
+    added = {source.code(runs.given(site, kernel, name)) for name in runs.bases(kernel, runs.ADDS)}
+    read = runs.bases(kernel, "load") if added else ()
+    if any(source.code(runs.given(site, kernel, name)) in added for name in read):
+        raise NotUnderstood("what is added to is read as well")
+
+
 def _launch(site: LaunchSite, kernel: cst.FunctionDef, run: Run) -> list[cst.BaseStatement]:
     """The launch with the stages that fit, and the line that says how many."""
-    size = runs.row_bytes(site, kernel, run)
+    size = runs.row_bytes(site, kernel, run, may_add=True)
+    _refuse_read_and_added(site, kernel)
     if source.loads(site.function, VARIABLE):
         raise NotUnderstood(f"{VARIABLE} is taken")
     made = source.assignment(f"{VARIABLE} = {STAGES} if {size} <= {MOST_BYTES} else 1", WHY)
