@@ -5,7 +5,7 @@ nearly all of the forward pass, which stood at 1.5 % of its roof on an H200 (2.5
 copy in float32 and indices that nobody reads come with it. In steps it needs no order (Michelot, 1986): take the
 threshold of what is left, and leave out what does not lie above it, until nothing does. What is kept sums to one, so it
 lies less than one below the largest, and the steps begin there: a row of normal numbers has a few dozen such elements,
-and three or four steps. Begun with the whole row it would be a dozen. No step leaves out what belongs to the end, so the
+and three or four steps. Begun with the whole row it would be a dozen. No step leaves out what belongs to the end: the
 same elements are kept, and `tau` is the same quotient of the same sum. Each step needs two sums, for which all warps of
 a program meet: once for both. On an H100 that takes a forward pass of 32,000 columns from 148 us to 109, of 4096 from
 27.6 to 23.4 and of 1024 from 23.7 to 21.6.
