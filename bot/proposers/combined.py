@@ -18,7 +18,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {"fewer_instructions": ("divide_once", "b
 FEWEST = 2
 
 
-def _joined(titles: list[str]) -> str:
+def joined(titles: list[str]) -> str:
     first, *others = titles
     return ", and ".join([first, *(title[:1].lower() + title[1:] for title in others)])
 
@@ -34,7 +34,7 @@ def of_file(name: str, text: str) -> Rewrite | None:
     return Rewrite(
         text=found[-1].text,
         kernels=tuple(dict.fromkeys(kernel for one in found for kernel in one.kernels)),
-        title=_joined([one.title for one in found]),
+        title=joined([one.title for one in found]),
         why=" ".join(one.why for one in found),
         seen=" ".join(one.seen for one in found),
     )

@@ -27,7 +27,7 @@ from bot.engine.transforms import (
 from bot.engine.transforms.rewrite import FilesRewrite, Rewrite, of_one_file
 from bot.model.ids import Digest
 from bot.model.variant import Hypothesis, Proposal, sources_digest
-from bot.proposers import along, combined, promise, raced, room, rules, warps
+from bot.proposers import along, combined, merged, promise, raced, room, rules, warps
 from bot.proposers.brief import Brief
 from bot.proposers.forecast import UNSEEN, Change, Forecast, as_it_was, forecast, in_tiles, twice_the_programs, walked
 from bot.proposers.rules import Tables
@@ -324,6 +324,7 @@ def _in_order(brief: Brief, tables: Tables) -> Iterator[Proposal | None]:
         yield from _sweeps(brief, tables)
         yield from _by_gain((*_works(brief), *_finish(brief)))
         return
+    yield from merged.ideas(brief, NAME)
     for name in FIRST:
         yield from _by_gain((_rewrite(brief, name),))
     yield from _by_gain(_promising(brief, _works(brief)))

@@ -1,0 +1,43 @@
+"""One text of two that were made of the same one, where they changed other lines of it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import pairwise
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Lines of the first text that became others; none where lines were put in between."""
+
+    start: int
+    end: int
+    lines: tuple[str, ...]
+
+
+def _changes(before: Sequence[str], after: Sequence[str]) -> set[_Change]:
+    codes = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    return {_Change(start, end, tuple(after[low:high])) for kind, start, end, low, high in codes if kind != "equal"}
+
+
+def merged(first: str, one: str, other: str) -> str | None:
+    """What becomes of the first text with the changes of both. None where they changed the same lines in two ways, or
+    lines side by side, of which nobody knows the order, and where it would not be a program."""
+    before = first.splitlines(keepends=True)
+    both = _changes(before, one.splitlines(keepends=True)) | _changes(before, other.splitlines(keepends=True))
+    changes = sorted(both, key=lambda change: (change.start, change.end))
+    if any(left.end >= right.start for left, right in pairwise(changes)):
+        return None
+    made, at = list[str](), 0
+    for change in changes:
+        made += [*before[at : change.start], *change.lines]
+        at = change.end
+    text = "".join([*made, *before[at:]])
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError):
+        return None
+    return text

@@ -1,0 +1,44 @@
+"""Two texts that were made of one become one again, where they changed other lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.engine.merging import merged
+
+FIRST = "a = 1\nb = 2\nc = 3\nd = 4\n"
+
+
+def test_changes_of_other_lines_are_both_made() -> None:
+    one, other = FIRST.replace("a = 1", "a = 10"), FIRST.replace("c = 3", "c = 30\n# and a word\nc += 1")
+    both = "a = 10\nb = 2\nc = 30\n# and a word\nc += 1\nd = 4\n"
+    assert merged(FIRST, one, other) == merged(FIRST, other, one) == both
+
+
+@pytest.mark.parametrize(
+    ("why", "one", "other"),
+    [
+        ("one line in two ways", FIRST.replace("b = 2", "b = 20"), FIRST.replace("b = 2", "b = 200")),
+        ("lines side by side", FIRST.replace("b = 2", "b = 20"), FIRST.replace("c = 3", "c = 30")),
+        ("a line that goes and is changed", FIRST.replace("b = 2\n", ""), FIRST.replace("b = 2", "b = 20")),
+        ("new lines at one place", FIRST.replace("c = 3", "x = 1\nc = 3"), FIRST.replace("c = 3", "y = 1\nc = 3")),
+        ("no program", FIRST.replace("a = 1", "a = ("), FIRST.replace("c = 3", "c = 30")),
+    ],
+)  # fmt: skip
+def test_nothing_is_made_of_what_may_not_go_together(why: str, one: str, other: str) -> None:
+    assert merged(FIRST, one, other) is merged(FIRST, other, one) is None, why
+
+
+def test_a_line_between_two_changes_is_enough() -> None:
+    assert merged(FIRST, FIRST.replace("a = 1", "a = 10"), FIRST.replace("c = 3", "c = 30")) is not None
+
+
+def test_what_both_did_is_done_once() -> None:
+    helper = "def helper():\n    pass\n\n\n" + FIRST
+    assert merged(FIRST, helper, helper.replace("d = 4", "d = 40")) == helper.replace("d = 4", "d = 40")
+    assert merged(FIRST, FIRST, helper) == helper
+
+
+def test_a_last_line_without_an_end_stays_so() -> None:
+    text = FIRST.removesuffix("\n")
+    assert merged(text, text.replace("a = 1", "a = 10"), text) == text.replace("a = 1", "a = 10")
