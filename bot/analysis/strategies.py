@@ -21,7 +21,7 @@ SCALES = ("fuse_rows", "scale_at_store", "scale_in_kernel", "read_the_number", "
 LATE = (*ATOMICS, *SUMS, *SCALES, "scale_sum", *ARITHMETIC, *TOUCHES)
 AT_ONCE = ("narrower_tiles", "rows_at_once", "heads_at_once", "pairs_at_once")
 PIPELINES = ("pipeline_rows", "pipeline_steps", "pipeline_products", "pipeline_turns")
-AHEAD = ("tanh_by_exp2", "sum_behind_loop", *PIPELINES, "block_rows", *AT_ONCE)
+AHEAD = ("running_softmax", "tanh_by_exp2", "sum_behind_loop", *PIPELINES, "block_rows", *AT_ONCE)
 STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     Bottleneck.MEMORY: (
         *("launch_parameters", "reduce_loss", "drop_clone", *CHUNKS),
@@ -89,6 +89,7 @@ AIMS: dict[str, Aim] = {
     "pipeline_turns": Aim(
         ("P0", "M4"), ("waiting", "issue"), "a loop that is written out asks for the rows of a turn and waits"
     ),
+    "running_softmax": Aim(("M3", "M2"), ("excess", "waiting"), "rows are read to be scored, and again to be added up"),
     "block_rows": Aim(("P0", "G2"), UNHIDDEN, "several rows make one block, whose loads and sums wait together"),
     "rows_at_once": Aim(("P0", "G2"), UNHIDDEN, "a program of one short row is mostly start and end"),
     "heads_at_once": Aim(("P0", "G2"), UNHIDDEN, "a program of one head is mostly start and end"),

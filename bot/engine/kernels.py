@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import source
+from bot.engine import commas, source
 from bot.engine.finding import findall, nodes
 from bot.engine.source import NotUnderstood
 
@@ -187,20 +187,13 @@ def with_constant(kernel: cst.FunctionDef, name: str) -> cst.FunctionDef:
     old = parameters[-1]
     if len(parameters) < 2 or findall(old, m.Comment()):
         raise NotUnderstood("a comment would come to stand behind the new parameter")
-    parameters[-1] = old.with_changes(comma=plain_comma(parameters[-2].comma))
+    said = next((one.annotation for one in reversed(parameters) if is_constant(one)), None)
+    if said is None or findall(said, m.Comment()):
+        raise NotUnderstood("the kernel does not say how it writes a constant")
+    parameters[-1] = old.with_changes(comma=commas.plain(parameters[-2].comma))
     parameters.append(
-        old.with_changes(name=cst.Name(name), equal=cst.AssignEqual(), default=cst.Integer("1"), comma=old.comma)
+        old.with_changes(
+            name=cst.Name(name), annotation=said, equal=cst.AssignEqual(), default=cst.Integer("1"), comma=old.comma
+        )
     )
     return kernel.with_changes(params=kernel.params.with_changes(params=parameters))
-
-
-def plain_comma(comma: cst.Comma | cst.MaybeSentinel) -> cst.Comma | cst.MaybeSentinel:
-    """The comma without the comment that stands behind the parameter before."""
-
-    class Uncomment(cst.CSTTransformer):  # type: ignore[misc]  # libcst is not followed
-        def leave_TrailingWhitespace(
-            self, original_node: cst.TrailingWhitespace, updated_node: cst.TrailingWhitespace
-        ) -> cst.TrailingWhitespace:
-            return updated_node.with_changes(comment=None, whitespace=cst.SimpleWhitespace(""))
-
-    return cst.ensure_type(comma.visit(Uncomment()), cst.Comma) if isinstance(comma, cst.Comma) else comma

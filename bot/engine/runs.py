@@ -7,13 +7,14 @@ In the host: each = cdiv(n_rows, programs) and kernel[(programs,)].
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import addresses, kernels, source
+from bot.engine import addresses, columns, host_tensors, kernels, source
 from bot.engine.addresses import Names
 from bot.engine.bindings import bound_in
 from bot.engine.finding import findall
@@ -201,7 +202,8 @@ def _only_adds(kernel: cst.FunctionDef, call: cst.Call) -> bool:
 
 
 def rows_loaded(kernel: cst.FunctionDef, run: Run, *, may_add: bool = False) -> tuple[str, ...]:
-    """The pointers whose rows the loop loads, block by block. `may_add`: rows may be added to what nobody reads."""
+    """The pointers that the loop loads blocks through, one for each load, where rows are among them. `may_add`: rows
+    may be added to what nobody reads."""
     names, parameters = addresses.names_of(kernel), source.parameters(kernel)
     for call in kernels.calls(run.loop):
         name = kernels.called_name(call)
@@ -211,13 +213,16 @@ def rows_loaded(kernel: cst.FunctionDef, run: Run, *, may_add: bool = False) -> 
     if findall(run.loop.body, m.For() | m.While() | m.Return() | m.Break() | m.Continue()):
         raise NotUnderstood("the loop holds another, or ends early")
     blocks = [source.code(call) for call in kernels.calls(kernel, "arange")]
-    found = []
+    spread, found, of_row = columns.of_rows(kernel), list[str](), False
     for call in kernels.calls(run.loop, "load"):
-        terms = addresses.terms(call.args[0].value, names)
-        of_row = any(re.search(rf"\b{run.row}\b", factor) for term in terms for factor in term)
-        if of_row and any((block,) in terms for block in blocks):
-            found.append(base_of(call.args[0].value, names, parameters))
-    if not found or len(blocks) != 1:
+        place = call.args[0].value
+        if not any(source.loads(place, name) for name in spread) and not kernels.calls(place, "arange"):
+            continue
+        terms = addresses.terms(place, names)
+        found.append(base_of(place, names, parameters))
+        turns = any(re.search(rf"\b{run.row}\b", factor) for term in terms for factor in term)
+        of_row = of_row or (turns and any((block,) in terms for block in blocks))
+    if not of_row or len(blocks) != 1:
         raise NotUnderstood("no rows are loaded in the loop")
     return tuple(found)
 
@@ -240,9 +245,11 @@ def bytes_of(site: LaunchSite, kernel: cst.FunctionDef, pointers: tuple[str, ...
     block = given(site, kernel, block_of(kernel))
     if not isinstance(block, cst.Name):
         raise NotUnderstood("the launch does not take its block from a variable")
-    tensors = [given(site, kernel, pointer) for pointer in dict.fromkeys(pointers)]
-    if not all(isinstance(tensor, cst.Name) for tensor in tensors):
+    tensors = Counter(source.code(given(site, kernel, pointer)) for pointer in pointers)
+    if not all(tensor.isidentifier() for tensor in tensors):
         raise NotUnderstood("the rows come from no variables")
-    each = [f"{source.code(tensor)}.element_size()" for tensor in tensors]
+    if not all(host_tensors.is_there(site, tensor) for tensor in tensors):
+        raise NotUnderstood("rows are loaded of what may not be there")
+    each = [f"{f'{n} * ' if n > 1 else ''}{tensor}.element_size()" for tensor, n in tensors.items()]
     size = each[0] if len(each) == 1 else f"({' + '.join(each)})"
     return f"{block.value} * {size}"

@@ -10,6 +10,7 @@ from typing import Any
 import libcst as cst
 import libcst.matchers as m
 
+from bot.engine import commas
 from bot.engine.finding import findall, nodes
 
 ESTIMATED, MEASURED = "(estimated for ", "(measured on "
@@ -22,7 +23,8 @@ class NotUnderstood(Exception):
     """The source is not of a shape that can be edited safely; the text says what is in the way."""
 
 
-TIGHT = cst.AssignEqual(whitespace_before=cst.SimpleWhitespace(""), whitespace_after=cst.SimpleWhitespace(""))
+NOTHING = cst.SimpleWhitespace("")
+TIGHT = cst.AssignEqual(whitespace_before=NOTHING, whitespace_after=NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,22 +252,6 @@ def replaced(module: cst.Module, old: cst.CSTNode, new: cst.CSTNode) -> cst.Modu
     return cst.ensure_type(changed, cst.Module)
 
 
-def _with_new(call: cst.Call, new: cst.Arg) -> cst.Call:
-    """Last of the named arguments, in a line of its own where the others have theirs."""
-    args = list(call.args)
-    at = len(args)
-    while at and args[at - 1].star == "**":
-        at -= 1
-    if at < len(args) or not args:
-        args.insert(at, new.with_changes(comma=args[0].comma if args else cst.MaybeSentinel.DEFAULT))
-        return call.with_changes(args=args)
-    last = args[-1]
-    between = args[-2].comma if len(args) > 1 else cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-    args[-1] = last.with_changes(comma=between, whitespace_after_arg=cst.SimpleWhitespace(""))
-    args.append(new.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg))
-    return call.with_changes(args=args)
-
-
 def with_argument(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:
     """The call with a named argument set, or added where it was not given.
 
@@ -282,8 +268,22 @@ def with_argument(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.C
 
 
 def with_new_argument(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:
-    """The call with a named argument that it does not have."""
-    return _with_new(call, cst.Arg(keyword=cst.Name(name), value=value, equal=TIGHT))
+    """The call with a named argument that it does not have: the last of them, in a line of its own where the others
+    have theirs."""
+    new, args = cst.Arg(keyword=cst.Name(name), value=value, equal=TIGHT), list(call.args)
+    at = len(args)
+    while at and args[at - 1].star == "**":
+        at -= 1
+    if at < len(args) or not args:
+        args.insert(at, new.with_changes(comma=commas.plain(args[0].comma) if args else cst.MaybeSentinel.DEFAULT))
+        return call.with_changes(args=args)
+    last = args[-1]
+    between = args[-2].comma if len(args) > 1 else cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    if commas.says_more(last.comma, between) or findall(last.whitespace_after_arg, m.Comment()):
+        raise NotUnderstood("what was said of the last argument would be said of another")
+    args[-1] = last.with_changes(comma=commas.followed(last.comma, between), whitespace_after_arg=NOTHING)
+    args.append(new.with_changes(comma=commas.plain(last.comma), whitespace_after_arg=last.whitespace_after_arg))
+    return call.with_changes(args=args)
 
 
 LONGEST = 120

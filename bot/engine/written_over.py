@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import addresses, kernels, row_stores, runs, source
+from bot.engine import addresses, commas, kernels, row_stores, runs, source
 from bot.engine.added_up import Modules
 from bot.engine.addresses import Names
 from bot.engine.bindings import times_bound
@@ -81,7 +81,7 @@ def _with_out(site: LaunchSite, kernel: cst.FunctionDef, first: str, named: tupl
         if arg.value is pointer and isinstance(arg.comma, cst.Comma):
             said = findall(arg.comma, m.TrailingWhitespace(comment=m.Comment()))
             comment = "".join(source.code(cst.ensure_type(one, cst.TrailingWhitespace)).rstrip() for one in said[:1])
-            arg = arg.with_changes(comma=kernels.plain_comma(arg.comma))
+            arg = arg.with_changes(comma=commas.plain(arg.comma))
         if arg.value is pointer or arg.value is stride:
             arg = arg.with_changes(value=source.expression(re.sub(rf"\b{first}\b", OUT, source.code(arg.value))))
         args.append(arg)

@@ -48,6 +48,7 @@ FORECASTS: dict[str, Change] = {
     "scale_sum": as_it_was,
     "sum_behind_loop": as_it_was,
     "pipeline_rows": as_it_was,
+    "running_softmax": as_it_was,
     "pipeline_steps": as_it_was,
     "pipeline_products": as_it_was,
     "pipeline_turns": as_it_was,
@@ -94,7 +95,7 @@ ON_A_GPU = (
     *("pipeline_products", "pipeline_turns"),
     *("rows_at_once", "heads_at_once", "pairs_at_once", "narrower_tiles", "last_axis_first"),
     *("drop_sort", "scale_in_kernel", "read_the_number", "ask_once", "scale_sum", "sum_behind_loop", "sum_together"),
-    *("fuse_rows", "stores_first"),
+    *("fuse_rows", "stores_first", "running_softmax"),
     *("sum_at_once", "relax_atomics", "add_once_a_run", "wider_chunks", "free_early", "first_product", "meet_once"),
 )
 """Rewrites that take away instructions, meetings of warps, programs or launches of torch, or hide what is waited for.

@@ -170,12 +170,37 @@ def test_the_rows_may_be_sorted_as_they_are_and_handed_over_by_name() -> None:
         ("both rows have one stride", "row * x_stride", "row * top_stride"),
         ("the sorted rows are loaded once more", "x - threshold", "x - threshold - tl.load(top_ptr)"),
         ("the name is taken", "    total =", "    k_before = 1\n    total ="),
+        ("the other name is taken", "    total =", "    kept_sum = 1\n    total ="),
+        ("the helper's name is taken", "@triton.jit", "def _add_each_of_2(a):\n    return a\n\n\n@triton.jit"),
+        ("the helper could not be compiled", "import triton\n", "from triton import jit, next_power_of_2\n"),
+        ("it is sorted in another type", 'other=-float("inf")).to(tl.float32)', 'other=-float("inf")).to(tl.float64)'),
+        ("the sorted row is another one", "top_ptr + row * top_stride", "top_ptr + row // 2 * top_stride"),
+        ("the rows change before the launch", "    out = torch", "    x = x - 1\n    out = torch"),
+        ("a part of them changes", "    out = torch", "    x[0] = 1\n    out = torch"),
+        ("they change in place", "    out = torch", "    x.mul_(2)\n    out = torch"),
+        ("the kernel's row is another one", "        x, x.stride(0), top,", "        y, x.stride(0), top,"),
         ("the sorted rows are another's too", "    return out", "    return out, top"),
     ],
 )
 def test_it_is_left_alone_where(why: str, before: str, after: str) -> None:
     changed = OP.replace(before, after)
     assert changed != OP and unsorted(changed) is None, why
+
+
+def test_a_row_that_is_loaded_beside_the_sorted_one_is_not_taken_for_it() -> None:
+    """The row itself without a cast, and a gate with one."""
+    gated = OP.replace(
+        "mask=mask, other=0.0).to(tl.float32)\n",
+        "mask=mask, other=0.0)\n    g = tl.load(gate_row + cols, mask=mask).to(tl.float32)\n",
+    )
+    gated = gated.replace("x - threshold, 0.0)", "x - threshold, 0.0) * g").replace(
+        "    out_row =", "    gate_row = gate_ptr + row * gate_stride\n    out_row ="
+    )
+    gated = gated.replace("top_stride, out_ptr", "top_stride, gate_ptr, gate_stride, out_ptr").replace(
+        "top.stride(0), out,", "top.stride(0), gate, gate.stride(0), out,"
+    )
+    ast.parse(gated)
+    assert "g = tl.load(gate_row" in gated and unsorted(gated) is None
 
 
 RUN = """

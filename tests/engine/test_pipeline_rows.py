@@ -121,6 +121,8 @@ def test_a_launch_in_a_branch_asks_there() -> None:
         ("an atomic that is asked", "        row_ptr =", "        a = tl.atomic_add(out_ptr, 1.0)\n        row_ptr ="),
         ("another atomic", "        row_ptr =", "        tl.atomic_max(out_ptr, 1.0)\n        row_ptr ="),
         ("an atomic to who knows what", "        row_ptr =", "        tl.atomic_add(there, 1.0)\n        row_ptr ="),
+        ("a store to one place", "        total +=", "        tl.store(x_ptr + pid + cols, 0)\n        total +="),
+        ("a store to the next", "        total +=", "        tl.store(row_ptr + x_stride + cols, 0)\n        total +="),
         ("a barrier", "        row_ptr =", "        tl.debug_barrier()\n        row_ptr ="),
         ("a second axis", "tl.program_id(0)", "tl.program_id(0) + tl.program_id(1)"),
         ("a comment behind the last parameter", "constexpr = True,", "constexpr = True,  # or not"),
@@ -136,21 +138,118 @@ def test_a_loop_stays_when_it_is_not_sure(why: str, before: str, after: str) -> 
     assert pipelined(RUN.replace(before, after)) is None, why
 
 
-ADDS = RUN.replace(
+MADE = RUN.replace("def run(x, out):\n", "def run(x):\n    out = torch.zeros_like(x)\n")
+ADDS = MADE.replace(
     "        row_ptr =", "        tl.atomic_add(out_ptr + row % 2 * n_cols + cols, 1.0, mask=mask)\n        row_ptr ="
 )
-"""A program adds to what it never reads."""
+"""A program adds to what it never reads, and the host has made."""
 
 
 def test_rows_may_be_added_to_what_nobody_reads() -> None:
     after = pipelined(ADDS)
     assert after is not None
-    assert changes(ADDS, after) == changes(RUN, pipelined(RUN) or "")
+    assert changes(ADDS, after) == changes(MADE, pipelined(MADE) or "")
 
 
-def test_what_is_added_to_must_not_be_handed_over_to_be_read() -> None:
-    assert pipelined(ADDS.replace("        out,\n", "        x,\n")) is None
-    assert pipelined(RUN.replace("        out,\n", "        x,\n")) is not None
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("    out = torch.zeros_like(x)\n", "    out = x\n"),
+        ("    out = torch.zeros_like(x)\n", "    out = x.view(-1, 8)\n"),
+        ("    out = torch.zeros_like(x)\n", "    out = torch.zeros_like(x, out=x)\n"),
+        ("    out = torch.zeros_like(x)\n", "    out = torch.zeros_like(x)\n    if x.is_cuda:\n        out = x\n"),
+        ("    out = torch.zeros_like(x)\n", "    out = torch.zeros_like(x)\n    x = out[1:]\n"),
+        ("        out,\n", "        x,\n"),
+        ("        out,\n", "        out[0],\n"),
+        ("    total = tl.zeros", "    out_ptr = x_ptr\n    total = tl.zeros"),
+    ],
+)  # fmt: skip
+def test_what_is_added_to_must_not_be_read_by_another_name(before: str, after: str) -> None:
+    assert before in ADDS and pipelined(ADDS) is not None
+    assert pipelined(ADDS.replace(before, after)) is None
+
+
+def test_either_of_two_new_tensors_is_new() -> None:
+    either = "    out = torch.zeros_like(x)\n    if x.is_cuda:\n        also = torch.empty(4)\n        out = also\n"
+    assert pipelined(ADDS.replace("    out = torch.zeros_like(x)\n", either)) is not None
+
+
+def test_a_store_to_where_the_row_was_loaded_is_no_hindrance() -> None:
+    back = RUN.replace(
+        "    tl.store(out_ptr", "        tl.store(row_ptr + cols, total, mask=mask)\n    tl.store(out_ptr"
+    )
+    assert back != RUN and pipelined(back) is not None
+    twice = back.replace("    out_ptr,\n", "    out_ptr,\n    also_ptr,\n").replace(
+        "        out,\n", "        out,\n        x,\n"
+    )
+    twice = twice.replace("tl.store(row_ptr + cols", "tl.store(also_ptr + pid * x_stride + cols")
+    assert pipelined(twice) is None
+    assert pipelined(twice.replace("        out,\n        x,\n", "        out,\n        out,\n")) is not None
+
+
+HELPER = """@triton.jit
+def _of(ptr, cols, mask):
+    return tl.load(ptr + cols, mask=mask, other=0.0)
+
+
+@triton.jit
+def _more(ptr, cols, mask):
+    return _of(ptr, cols, mask) + 1
+
+
+@triton.jit
+def _twice(x):
+    return x + x
+
+
+"""
+
+
+@pytest.mark.parametrize(("called", "taken"), [("_of", False), ("_more", False), ("_twice", True)])
+def test_a_function_of_the_file_may_work_out_but_not_load(called: str, taken: bool) -> None:
+    handed = "total" if taken else "out_ptr + row * x_stride, cols, mask"
+    text = RUN.replace("@triton.jit\ndef _k", f"{HELPER}@triton.jit\ndef _k")
+    text = text.replace("        row_ptr =", f"        total += {called}({handed})\n        row_ptr =")
+    ast.parse(text)
+    assert (pipelined(text) is not None) is taken
+
+
+@pytest.mark.parametrize(
+    ("asks", "taken"),
+    [
+        ("w.stride(0) if w is not None else 0", False),
+        ("w is not None and w.stride(0)", False),
+        ("w.stride(0), w is not None", True),
+        ("w.stride(0)", True),
+    ],
+)
+def test_rows_of_what_may_not_be_there_are_not_asked_for_their_size(asks: str, taken: bool) -> None:
+    load = "        if WITH_SUM:\n            total += tl.load(w_ptr + row * x_stride + cols)\n"
+    text = RUN.replace("        row_ptr =", f"{load}        row_ptr =").replace(
+        "    out_ptr,\n", "    out_ptr,\n    w_ptr,\n"
+    )
+    text = text.replace("        out,\n", "        out,\n        w,\n").replace(
+        "    more = {}", f"    more = {{}}\n    print({asks})"
+    )
+    ast.parse(text)
+    assert (pipelined(text) is not None) is taken
+
+
+def test_each_load_of_a_turn_counts_whatever_it_is_of() -> None:
+    loads = "        total += tl.load(w_ptr + cols) + tl.load(w_ptr + 2 * n_cols + cols)\n"
+    text = RUN.replace("        row_ptr =", f"{loads}        row_ptr =").replace(
+        "    out_ptr,\n", "    out_ptr,\n    w_ptr,\n"
+    )
+    after = pipelined(text.replace("        out,\n", "        out,\n        w,\n"))
+    assert after is not None
+    assert "row_stages = 3 if BLOCK_SIZE * (2 * w.element_size() + x.element_size()) <= 49152 else 1" in after
+
+
+def test_what_is_new_is_a_constant_wherever_the_others_stand() -> None:
+    plain = RUN.replace("    WITH_SUM: tl.constexpr = True,\n", "    scale: tl.float32 = 1.0,\n")
+    after = pipelined(plain)
+    assert after is not None and "    scale: tl.float32 = 1.0,\n    ROW_STAGES: tl.constexpr = 1,\n" in after
+    assert pipelined(plain.replace(": tl.constexpr", "")) is None
 
 
 def test_rows_that_some_of_the_others_share_count_as_well() -> None:
@@ -169,7 +268,7 @@ import triton
 import triton.language as tl
 
 
-@triton.autotune(configs=[triton.Config({"BLOCK": 1024})], key=["n_cols"])
+@triton.autotune(configs=[triton.Config({"BLOCK": n}) for n in (512, 1024)], key=["n_cols"])
 @triton.jit
 def _k(x_ptr, y_ptr, n_rows, n_cols: tl.constexpr, BLOCK: tl.constexpr):
     col = tl.cast(tl.program_id(0), tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -196,7 +295,9 @@ def test_a_kernel_that_tunes_itself_may_take_every_nth_row() -> None:
 @pytest.mark.parametrize(
     ("why", "before", "after"),
     [
-        ("nobody drops what does not fit", '@triton.autotune(configs=[1024], key=[""])\n', ""),
+        ("nobody drops what does not fit", '@triton.autotune(configs=[512, 1024], key=[""])\n', ""),
+        ("one set, of which nobody drops any", "configs=[512, 1024]", "configs=[1024]"),
+        ("what it stores", "    total += ", "    tl.store(x_ptr + first * n_cols + col, total)\n        total += "),
         ("the step of another axis", "tl.num_programs(1)", "tl.num_programs(0)"),
         ("a step of its own", "tl.num_programs(1)", "7"),
         ("an atomic", "    total += ", "    tl.atomic_add(y_ptr, 1.0)\n        total += "),
@@ -204,6 +305,7 @@ def test_a_kernel_that_tunes_itself_may_take_every_nth_row() -> None:
     ],
 )  # fmt: skip
 def test_every_nth_row_waits_when_it_is_not_sure(why: str, before: str, after: str) -> None:
-    text = TUNED.replace('[triton.Config({"BLOCK": 1024})], key=["n_cols"]', '[1024], key=[""]')
-    assert before in text
+    sets = '[triton.Config({"BLOCK": n}) for n in (512, 1024)], key=["n_cols"]'
+    text = TUNED.replace(sets, '[512, 1024], key=[""]')
+    assert before in text and pipelined(text) is not None
     assert pipelined(text.replace(before, after)) is None, why

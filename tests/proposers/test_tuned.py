@@ -15,7 +15,7 @@ from tests.proposers.test_promise import racer, told
 
 BACKWARD = ROWS[ROWS.index("@triton.jit") :].replace("_k(", "_rms_norm_backward_kernel(").replace("def run", "def more")
 FORWARD = SOFTMAX.replace("def _k(", "def _rms_norm_forward_kernel(").replace("_k[", "_rms_norm_forward_kernel[")
-CONFIGS = '@triton.autotune(configs=[triton.Config({"BLOCK_SIZE": 64})], key=["n_cols"])\n'
+CONFIGS = '@triton.autotune(configs=[triton.Config({"BLOCK_SIZE": n}) for n in (32, 64)], key=["n_cols"])\n'
 OF_FORWARD = {"divide_once", "base_two", "fewer_instructions"}
 OF_BACKWARD = {"pipeline_rows", "sum_behind_loop"}
 

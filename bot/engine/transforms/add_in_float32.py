@@ -18,7 +18,7 @@ from __future__ import annotations
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import atomics, bindings, kernels, runs, source
+from bot.engine import atomics, bindings, commas, kernels, runs, source
 from bot.engine.atomics import Added, Vector
 from bot.engine.finding import findall
 from bot.engine.source import LONGEST, LaunchSite, NotUnderstood
@@ -82,7 +82,7 @@ def _parameters(kernel: cst.FunctionDef, unread: str) -> cst.Parameters:
     last = parameters[-1]
     if last.default is not None or len(parameters) < 3 or findall(last, m.Comment()):
         raise NotUnderstood("the sums cannot come last")
-    between = kernels.plain_comma(parameters[-2].comma)
+    between = commas.plain(parameters[-2].comma)
     kept = [p for p in parameters if p.name.value != unread]
     if kept[-1] is last:
         kept[-1] = last.with_changes(comma=between)

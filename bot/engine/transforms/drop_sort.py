@@ -34,6 +34,7 @@ import libcst.matchers as m
 from bot.engine import add_each, bindings, kernels, source
 from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
+from bot.engine.transforms import own_kernel
 from bot.engine.transforms.rewrite import Rewrite, each_kernel, refuse_long_lines
 
 STAY = "{pointer} and {stride} are not read: they are there for who launches this kernel himself."
@@ -112,7 +113,8 @@ def _defined(body: Sequence[ast.stmt]) -> dict[str, tuple[int, ast.expr]]:
 def _load(value: ast.expr, defined: Mapping[str, tuple[int, ast.expr]]) -> tuple[str, str, str] | None:
     """`tl.load(address + cols, mask=mask, ...).to(tl.float32)`: the address, the columns, the mask."""
     found = value
-    if not (isinstance(found, ast.Call) and ast.unparse(found.func).endswith(".to") and len(found.args) == 1):
+    widened = isinstance(found, ast.Call) and [ast.unparse(one) for one in found.args] == ["tl.float32"]
+    if not (isinstance(found, ast.Call) and widened and ast.unparse(found.func).endswith(".to")):
         return None
     load = found.func.value if isinstance(found.func, ast.Attribute) else None
     if not (isinstance(load, ast.Call) and ast.unparse(load.func) == "tl.load" and len(load.args) == 1):
@@ -131,12 +133,12 @@ def _same(one: ast.expr, text: str) -> bool:
     return ast.dump(_copied(one)) == ast.dump(ast.parse(text, mode="eval").body)
 
 
-def _address(at: ast.expr) -> tuple[str, str] | None:
-    """`pointer + row * stride`: both."""
+def _address(at: ast.expr) -> tuple[str, str, str] | None:
+    """`pointer + row * stride`: pointer, stride and row."""
     if isinstance(at, ast.BinOp) and isinstance(at.left, ast.Name) and isinstance(at.right, ast.BinOp):
         product = at.right
         if isinstance(at.op, ast.Add) and isinstance(product.op, ast.Mult) and isinstance(product.right, ast.Name):
-            return at.left.id, product.right.id
+            return at.left.id, product.right.id, ast.unparse(product.left)
     return None
 
 
@@ -190,18 +192,18 @@ def _search(text: str, name: str, sorted_pointer: str) -> _Search:
     tau, kept, led = _threshold(body, ordered, mask, cols)
     gone = {defined[n][0] for n in (*led, ordered, address)}
     place, of_row = places[ordered], places[row]
-    if place is None or of_row is None:
-        raise NotUnderstood("where the row lies is not known")
+    if place is None or of_row is None or place[2] != of_row[2]:
+        raise NotUnderstood("where the row lies is not known, or it is another than the sorted one")
     lost = {n for n, (at, _) in defined.items() if at in gone} - {tau}
-    _check_rest(body, gone, {*lost, *place}, defined[row][0], tau)
+    _check_rest(body, gone, {*lost, *place[:2]}, defined[row][0], tau)
     names = {"tau": tau, "kept": kept, "count": _count_of(body, kept), "row": row, "mask": mask}
     ours = {"before": BEFORE, "total": TOTAL, "added": add_each.name(BOTH)}
-    return _Search(tuple(sorted(gone)), defined[row][0], *place, of_row, {**names, **ours})
+    return _Search(tuple(sorted(gone)), defined[row][0], *place[:2], of_row[:2], {**names, **ours})
 
 
-def _sorted_rows(site: LaunchSite, kernel: cst.FunctionDef) -> tuple[cst.BaseStatement, str, str]:
-    """(the line that sorts, the name of what it makes, the parameter that gets it)"""
-    for line in source.statements(site.function)[: site.position]:
+def _sorted_rows(site: LaunchSite, kernel: cst.FunctionDef) -> tuple[cst.BaseStatement, str, str, str]:
+    """(the line that sorts, the name of what it makes, the parameter that gets it, the name of what is sorted)"""
+    for at, line in enumerate(source.statements(site.function)[: site.position]):
         value, names = source.value(line), source.targets(line)
         if len(names) == 1 and m.matches(value, SORTED) and bindings.times_bound(site.function, names[0]) == 1:
             sort = cst.ensure_type(cst.ensure_type(value, cst.Attribute).value, cst.Call)
@@ -210,19 +212,29 @@ def _sorted_rows(site: LaunchSite, kernel: cst.FunctionDef) -> tuple[cst.BaseSta
                 continue
             for parameter in source.parameters(kernel):
                 if source.code(kernels.told(site.call, kernel, parameter) or cst.Ellipsis()) == names[0]:
-                    _of_the_row(site, kernel, sort.args[0].value)
-                    return line, names[0], parameter
+                    return line, names[0], parameter, _given(site, sort.args[0].value, at)
     raise NotUnderstood("nothing is sorted for it")
 
 
-def _of_the_row(site: LaunchSite, kernel: cst.FunctionDef, given: cst.BaseExpression) -> None:
-    """What is sorted is what the kernel gets as well, as it is or in float32."""
+def _given(site: LaunchSite, given: cst.BaseExpression, at: int) -> str:
+    """The name of what is sorted, as it is or in float32: the same until the launch."""
     widened = m.Call(func=m.Attribute(attr=m.Name("float")), args=[])
     if m.matches(given, widened):
         given = cst.ensure_type(cst.ensure_type(given, cst.Call).func, cst.Attribute).value
-    handed = [kernels.told(site.call, kernel, name) for name in source.parameters(kernel)]
-    if not isinstance(given, cst.Name) or not any(source.code(one) == given.value for one in handed if one is not None):
-        raise NotUnderstood("something else is sorted than the kernel gets")
+    if not isinstance(given, cst.Name):
+        raise NotUnderstood("what is sorted has no name")
+    calls = m.Call(func=m.Attribute(value=m.Name(given.value)))
+    for line in source.statements(site.function)[at + 1 : site.position + 1]:
+        called = [kernels.called_name(cst.ensure_type(one, cst.Call)) for one in findall(line, calls)]
+        if any(name.endswith("_") for name in called) or bindings.bound_in(line)[given.value]:
+            raise NotUnderstood("what was sorted is something else at the launch")
+    return str(given.value)
+
+
+def _refuse_others(site: LaunchSite, kernel: cst.FunctionDef, search: _Search, given: str) -> None:
+    """Raises NotUnderstood where the row of the kernel is not the one that was sorted."""
+    if source.code(kernels.told(site.call, kernel, search.of_row[0]) or cst.Ellipsis()) != given:
+        raise NotUnderstood("something else is sorted than the row that the kernel gets")
 
 
 def _body(kernel: cst.FunctionDef, search: _Search, *, keeps: bool) -> list[cst.BaseStatement]:
@@ -274,8 +286,9 @@ def _change(relied_on: Collection[str], module: cst.Module, name: str) -> cst.Mo
     if len(found) != 1 or taken or any(arg.star for arg in found[0].call.args):
         raise NotUnderstood(f"{name} is launched {len(found)} times, or in a way that nobody can read")
     (site,) = found
-    line, made, pointer = _sorted_rows(site, kernel)
+    line, made, pointer, given = _sorted_rows(site, kernel)
     search = _search(str(module.code), name, pointer)
+    _refuse_others(site, kernel, search, given)
     parameters = source.parameters(kernel)
     gone = {parameters.index(pointer), parameters.index(search.stride)}
     args = site.call.args
@@ -301,7 +314,8 @@ def _change(relied_on: Collection[str], module: cst.Module, name: str) -> cst.Mo
 
 def rewrite(text: str, relied_on: Collection[str] = ()) -> Rewrite | None:
     """Every kernel of the file that finds a threshold among sorted elements; those named keep their parameters."""
-    if "torch.sort(" not in text:
+    lines = text.splitlines()
+    if "torch.sort(" not in text or any(one not in lines for one in own_kernel.IMPORTS):
         return None
     return each_kernel(
         text,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import addresses, atomics, kernels, runs, source
+from bot.engine import addresses, atomics, commas, runs, source
 from bot.engine.atomics import Added
 from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
@@ -43,7 +43,7 @@ def _parameters(kernel: cst.FunctionDef, found: list[Added], unread: str) -> cst
     last = parameters[-1]
     if last.default is not None or findall(last, m.Comment()) or len(parameters) < 2:
         raise NotUnderstood("the strides cannot come last")
-    between = kernels.plain_comma(parameters[-2].comma)
+    between = commas.plain(parameters[-2].comma)
     kept = [p for p in parameters if p.name.value != unread]
     new = [last.with_changes(name=cst.Name(one.stride), annotation=None, comma=between) for one in found]
     kept[-1] = kept[-1].with_changes(comma=kept[-1].comma if kept[-1] is not last else between)

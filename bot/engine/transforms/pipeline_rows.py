@@ -8,15 +8,18 @@ two rows a step). `num_stages` of the launch does nothing for such a loop: it is
 The rows under way lie in shared memory, so rows that are wide in bytes are left as they were. A kernel that tunes
 itself may also take every n-th row: blocks that do not fit are left out by its tuning. Refused unless the kernel has
 one loop over its rows, the rows are loaded in that loop by plain loads, and nothing in it is atomic but additions to
-what the kernel does not read (in one that tunes itself, not those either). The loops read what the launch was handed:
-no row depends on the store of another.
+what the kernel does not read, in tensors that the host has made (in one that tunes itself, not those either). What a
+turn stores must lie where it loads, or elsewhere than all loads: no row waits for the store of another.
 """
 
 from __future__ import annotations
 
 import libcst as cst
+import libcst.matchers as m
 
-from bot.engine import kernels, runs, source
+from bot.engine import addresses, host_tensors, kernels, runs, source
+from bot.engine.bindings import times_bound
+from bot.engine.finding import findall
 from bot.engine.runs import Run
 from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, each_kernel
@@ -42,13 +45,23 @@ def _pipelined(kernel: cst.FunctionDef, run: Run) -> cst.FunctionDef:
     return kernels.with_constant(cst.ensure_type(changed, cst.FunctionDef), PARAMETER)
 
 
+def _has_one_set(kernel: cst.FunctionDef) -> bool:
+    """Whether it is said to be tuned with a list of at most one."""
+    call = cst.ensure_type(kernel.decorators[0].decorator, cst.Call)
+    sets = kernels.argument(call, 0, "configs")
+    return isinstance(sets, cst.List) and len(sets.elements) < 2
+
+
 def _tuned(module: cst.Module, kernel: cst.FunctionDef) -> cst.Module:
     """A kernel that tries its launch numbers: what does not fit into shared memory is not taken, so nobody has to ask
     how wide a row is."""
     run = runs.strides_of(kernel)
     if len(run.call.args) != 3:
         raise NotUnderstood("it loads ahead already")
+    if _has_one_set(kernel):
+        raise NotUnderstood("with one set of numbers nothing is tried, and nothing left out")
     runs.rows_loaded(kernel, run)
+    _refuse_dependent(module, kernel, run)
     loop = run.loop.with_changes(
         iter=_staged(run.call, str(TUNED_STAGES)),
         leading_lines=(*run.loop.leading_lines, *source.comment_lines(WHY_TUNED)),
@@ -56,18 +69,58 @@ def _tuned(module: cst.Module, kernel: cst.FunctionDef) -> cst.Module:
     return source.spliced(module, [(run.loop, [loop])])
 
 
-def _refuse_read_and_added(site: LaunchSite, kernel: cst.FunctionDef) -> None:
-    """Raises NotUnderstood where a launch hands over one tensor to be read and to be added to."""
-    added = {source.code(runs.given(site, kernel, name)) for name in runs.bases(kernel, runs.ADDS)}
-    read = runs.bases(kernel, "load") if added else ()
-    if any(source.code(runs.given(site, kernel, name)) in added for name in read):
-        raise NotUnderstood("what is added to is read as well")
+def _touches(module: cst.Module, name: str, seen: frozenset[str] = frozenset()) -> bool:
+    """Whether a function of the file reads or writes memory, or calls one that does."""
+    helper = source.kernel_named(module, name)
+    if helper is None or name in seen:
+        return False
+    called = {kernels.called_name(call) for call in kernels.calls(helper)}
+    accesses = called & {"load", "store"} or any(one.startswith("atomic") for one in called)
+    return bool(accesses) or any(_touches(module, one, seen | {name}) for one in called)
+
+
+def _refuse_dependent(module: cst.Module, kernel: cst.FunctionDef, run: Run) -> None:
+    """Raises NotUnderstood where a row may have to wait for what an earlier turn stores."""
+    names, parameters = addresses.names_of(kernel), source.parameters(kernel)
+    if any(_touches(module, kernels.called_name(call)) for call in kernels.calls(run.loop)):
+        raise NotUnderstood("a function of the file reads or writes in the loop")
+    loads, stores = (
+        [
+            (runs.base_of(call.args[0].value, names, parameters), sorted(addresses.terms(call.args[0].value, names)))
+            for call in kernels.calls(run.loop, kind)
+        ]
+        for kind in ("load", "store")
+    )
+    for pointer, place in stores:
+        of_row = any(run.row in term for term in place)
+        if any(base == pointer and (other != place or not of_row) for base, other in loads):
+            raise NotUnderstood("a turn may load what an earlier one stores")
+
+
+def _refuse_aliases(site: LaunchSite, kernel: cst.FunctionDef) -> None:
+    """Raises NotUnderstood unless what is added to is a tensor of the host function's own making that nobody reads."""
+    given = {kind: _given(site, kernel, kind) for kind in ("load", "store", runs.ADDS)}
+    one = runs.bases(kernel, "load") & runs.bases(kernel, "store")
+    if given["load"] & given["store"] - {source.code(runs.given(site, kernel, name)) for name in one}:
+        raise NotUnderstood("one tensor is handed over to be read and to be written")
+    for name in given[runs.ADDS]:
+        known = [value for read in given["load"] for value in host_tensors.bindings(site.function, read)]
+        if not host_tensors.is_new(site, name) or any(findall(value, m.Name(name)) for value in known):
+            raise NotUnderstood("what is added to may be read as well")
+
+
+def _given(site: LaunchSite, kernel: cst.FunctionDef, kind: str) -> set[str]:
+    """What the launch hands over to be loaded, stored or added to; a pointer may only move to this program's part."""
+    found = runs.bases(kernel, kind)
+    if any(times_bound(kernel, name) and name not in addresses.names_of(kernel).moved for name in found):
+        raise NotUnderstood("a pointer is given another value")
+    return {source.code(runs.given(site, kernel, name)) for name in found}
 
 
 def _launch(site: LaunchSite, kernel: cst.FunctionDef, run: Run) -> list[cst.BaseStatement]:
     """The launch with the stages that fit, and the line that says how many."""
     size = runs.row_bytes(site, kernel, run, may_add=True)
-    _refuse_read_and_added(site, kernel)
+    _refuse_aliases(site, kernel)
     if source.loads(site.function, VARIABLE):
         raise NotUnderstood(f"{VARIABLE} is taken")
     made = source.assignment(f"{VARIABLE} = {STAGES} if {size} <= {MOST_BYTES} else 1", WHY)
@@ -83,6 +136,7 @@ def _pipeline(module: cst.Module, name: str) -> cst.Module:
     found = source.sites(module, name)
     if len(found) != 1 or PARAMETER in source.parameters(kernel) or len(run.call.args) != 2:
         raise NotUnderstood(f"{name} is launched {len(found)} times, or loads ahead already")
+    _refuse_dependent(module, kernel, run)
     lines, changed = _launch(found[0], kernel, run), _pipelined(kernel, run)
     return source.spliced(module, [(source.line_of(found[0]), lines), (kernel, [changed])])
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import addresses, kernels, source
+from bot.engine import addresses, host_tensors, kernels, source
 from bot.engine.bindings import bound_in, times_bound
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
@@ -50,12 +50,6 @@ NARROW = m.OneOf(*(m.Name(name) for name in ("int8", "uint8", "int16", "uint16",
 """Types that a counter would widen, where a constant did not."""
 LARGEST = 2**16
 """A literal that the counter may be multiplied with."""
-NEW = m.Call(
-    func=m.Attribute(
-        m.Name("torch"),
-        m.OneOf(*(m.Name(name) for name in ("empty", "zeros", "full", "empty_like", "zeros_like", "full_like"))),
-    )
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,12 +218,6 @@ def _turns(kernel: cst.FunctionDef, loop: cst.For) -> Turns:
     return Turns(loop, branch, number, most, _rows(kernel, branch), stored, loaded)
 
 
-def _bindings(function: cst.FunctionDef, name: str) -> Iterator[cst.BaseExpression]:
-    for line in findall(function, m.SimpleStatementLine()):
-        if source.is_plain(line, name):
-            yield source.value(line)
-
-
 def _handed(site: source.LaunchSite, kernel: cst.FunctionDef, pointer: str) -> str:
     told = kernels.told(site.call, kernel, pointer)
     if not isinstance(told, cst.Name):
@@ -258,8 +246,8 @@ def _refuse_old(module: cst.Module, kernel: cst.FunctionDef, turns: Turns) -> No
     for site in launches:
         new = {_handed(site, kernel, one) for one in turns.stored}
         for name in new:
-            made = list(_bindings(site.function, name))
-            if len(made) != 1 or times_bound(site.function, name) != 1 or not m.matches(made[0], NEW):
+            made = list(host_tensors.bindings(site.function, name))
+            if len(made) != 1 or times_bound(site.function, name) != 1 or not m.matches(made[0], host_tensors.NEW):
                 raise NotUnderstood(f"{name} is not new")
             if findall(made[0], m.Arg(keyword=m.Name("out"))) or _other_uses(site.function, name):
                 raise NotUnderstood(f"{name} may be known by another name")

@@ -18,7 +18,7 @@ from __future__ import annotations
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import addresses, kernels, runs, shapes, source
+from bot.engine import addresses, commas, kernels, runs, shapes, source
 from bot.engine.bindings import times_bound
 from bot.engine.finding import findall
 from bot.engine.row_edits import MASK, PARAMETER, SIZE, VARIABLE, RowEdits
@@ -149,7 +149,7 @@ def _with_rows(kernel: cst.FunctionDef) -> cst.FunctionDef:
     """The kernel, which has its new constant, with the number of rows before that. With a row a program nobody asks."""
     parameters = list(kernel.params.params)
     parameters.insert(-1, cst.Param(cst.Name(ROWS), equal=source.TIGHT, default=cst.Integer("0")))
-    parameters[-2] = parameters[-2].with_changes(comma=kernels.plain_comma(parameters[-3].comma))
+    parameters[-2] = parameters[-2].with_changes(comma=commas.plain(parameters[-3].comma))
     return kernel.with_changes(params=kernel.params.with_changes(params=parameters))
 
 
