@@ -26,7 +26,7 @@ WHY = "A row is read again: what is stored meanwhile leaves the cache first."
 
 
 def _behind_the_last_read(kernel: cst.FunctionDef) -> list[cst.Call]:
-    """Stores of a walk that reads its rows for the last time, and not those of a branch that never reads them."""
+    """Stores of a walk that reads its rows for the last time, and not those of a branch in front of it."""
     reads = row_reads(kernel)
     if not reads.again:
         raise NotUnderstood("no row is read again")
