@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -23,13 +24,20 @@ def _changes(before: Sequence[str], after: Sequence[str]) -> set[_Change]:
     return {_Change(start, end, tuple(after[low:high])) for kind, start, end, low, high in codes if kind != "equal"}
 
 
+def _defined(text: str) -> Counter[str]:
+    """How often each function and class of a text is defined."""
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    return Counter(node.name for node in ast.parse(text).body if isinstance(node, kinds))
+
+
 def merged(first: str, one: str, other: str) -> str | None:
-    """What becomes of the first text with the changes of both. None where they changed the same lines in two ways, or
-    lines side by side, of which nobody knows the order, and where it would not be a program."""
+    """What becomes of the first text with the changes of both. None where they changed the same lines, lines side by
+    side, of which nobody knows the order, or something alike; where it would not be a program, or define twice what
+    neither does: difflib may see one insertion at two places."""
     before = first.splitlines(keepends=True)
-    both = _changes(before, one.splitlines(keepends=True)) | _changes(before, other.splitlines(keepends=True))
-    changes = sorted(both, key=lambda change: (change.start, change.end))
-    if any(left.end >= right.start for left, right in pairwise(changes)):
+    mine, others = (_changes(before, text.splitlines(keepends=True)) for text in (one, other))
+    changes = sorted(mine | others, key=lambda change: (change.start, change.end))
+    if mine & others or any(left.end >= right.start for left, right in pairwise(changes)):
         return None
     made, at = list[str](), 0
     for change in changes:
@@ -37,7 +45,7 @@ def merged(first: str, one: str, other: str) -> str | None:
         at = change.end
     text = "".join([*made, *before[at:]])
     try:
-        ast.parse(text)
+        more = _defined(text) - (_defined(one) | _defined(other))
     except (SyntaxError, ValueError):
         return None
-    return text
+    return None if more else text

@@ -22,19 +22,38 @@ LEAST = 0.002
 """Of a gain alone, over the best so far: below it is what one process may read of nothing."""
 
 
+def _is_merged(played: Round) -> bool:
+    return played.variant.hypothesis.technique.startswith(f"{TECHNIQUE}:")
+
+
 def _gain(played: Round) -> float:
-    """What a round gained that was told to be nothing; 0 where it was another verdict, or merged already."""
+    """What a round gained that was told to be nothing; 0 where it was another verdict."""
     verdict = played.verdict
     if verdict is None or verdict.decision is not Decision.INCONCLUSIVE or verdict.gain_over_best is None:
         return 0.0
-    again = played.variant.hypothesis.technique.startswith(TECHNIQUE)
-    return 0.0 if again else verdict.gain_over_best
+    return verdict.gain_over_best
 
 
 def _little(brief: Brief) -> list[Round]:
-    """Rounds of the incumbent that gained too little, the most first."""
-    mine = [one for one in brief.rounds if one.variant.parent == brief.incumbent and _gain(one) >= LEAST]
+    """Rounds of the incumbent that gained too little by themselves, the most first. One that gained enough and was not
+    accepted has another reason, and what somebody brought may lack a file."""
+    paths = {file.path for file in brief.sources}
+    mine = [
+        one
+        for one in brief.rounds
+        if one.variant.parent == brief.incumbent
+        and not _is_merged(one)
+        and LEAST <= _gain(one) < MIN_GAIN
+        and {file.path for file in one.variant.files} == paths
+    ]
     return sorted(mine, key=lambda played: -_gain(played))
+
+
+def _failed(brief: Brief) -> list[set[str]]:
+    """Which of them were together already, and not accepted."""
+    return [
+        set(one.variant.hypothesis.technique.partition(":")[2].split("+")) for one in brief.rounds if _is_merged(one)
+    ]
 
 
 def _with(brief: Brief, files: tuple[SourceFile, ...], other: tuple[SourceFile, ...]) -> tuple[SourceFile, ...] | None:
@@ -66,9 +85,11 @@ def ideas(brief: Brief, by: str) -> Iterator[Proposal]:
     taken, files = _fitting(brief)
     whole = prod(1 + _gain(played) for played in taken) - 1
     texts = {file.path: file.text for file in files}
-    if len(taken) < 2 or whole < MIN_GAIN or brief.leaves_callers_behind(texts):
-        return
     numbers = [f"v{played.variant.number}" for played in sorted(taken, key=lambda one: one.variant.number)]
+    if len(taken) < 2 or whole < MIN_GAIN or any(earlier <= set(numbers) for earlier in _failed(brief)):
+        return
+    if brief.leaves_callers_behind(texts):
+        return
     gains = " and ".join(f"{_gain(one):.1%} by v{one.variant.number}" for one in taken)
     hypothesis = Hypothesis(
         title=joined([one.variant.hypothesis.title for one in taken]),

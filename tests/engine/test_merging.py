@@ -33,10 +33,17 @@ def test_a_line_between_two_changes_is_enough() -> None:
     assert merged(FIRST, FIRST.replace("a = 1", "a = 10"), FIRST.replace("c = 3", "c = 30")) is not None
 
 
-def test_what_both_did_is_done_once() -> None:
+def test_who_did_the_same_did_not_do_it_twice() -> None:
     helper = "def helper():\n    pass\n\n\n" + FIRST
-    assert merged(FIRST, helper, helper.replace("d = 4", "d = 40")) == helper.replace("d = 4", "d = 40")
+    assert merged(FIRST, helper, helper.replace("d = 4", "d = 40")) is None
     assert merged(FIRST, FIRST, helper) == helper
+
+
+def test_a_function_that_comes_in_at_two_places_is_not_defined_twice() -> None:
+    helper = "def helper():\n    pass\n"
+    one, other = f"{helper}{FIRST}", FIRST.replace("d = 4\n", f"d = 4\n{helper}")
+    assert merged(FIRST, one, other) is None
+    assert merged(FIRST, one, other.replace("helper", "another")) is not None
 
 
 def test_a_last_line_without_an_end_stays_so() -> None:

@@ -204,6 +204,16 @@ def test_it_may_be_written_in_other_ways(tmp_path: Path, text: str) -> None:
         ("a row that is made twice", "            sc = tl.sum", "            v = v * 2\n            sc = tl.sum"),
         ("scores are kept twice", "    raised =", "    scores += 1.0\n    raised ="),
         ("the number is changed", "    # added up", "    n_blocks -= 1\n    # added up"),
+        ("rows of another tensor", "    # added up", "    V_ptr += n_blocks * n_tokens * D\n    # added up"),
+        ("rows that move", "            sc = tl.sum", "            V_ptr += 1\n            sc = tl.sum"),
+        ("a mask that changes", "    # added up", "    mask = cols < D - 1\n    # added up"),
+        ("rows are stored", "            sc = tl.sum", "            tl.store(V_ptr + cols, v)\n            sc = tl.sum"),
+        ("a row that is stored", "    # added up", "    tl.store(V_ptr + tok * D + cols, w)\n    # added up"),
+        ("additions", "            sc = tl.sum", "            tl.atomic_add(w_ptr + cols, v)\n            sc = tl.sum"),
+        ("a function of the file", "            sc = tl.sum", "            more(V_ptr, off)\n            sc = tl.sum"),
+        ("a share below", "    tl.store(Out_ptr + tok", "    tl.store(Out_ptr, a)\n    tl.store(Out_ptr + tok"),
+        ("a row below", "    tl.store(Out_ptr + tok * D", "    tl.store(Out_ptr, v)\n    tl.store(Out_ptr + tok * D"),
+        ("a counter below", "    tl.store(Out_ptr + tok * D", "    tl.store(Out_ptr, i)\n    tl.store(Out_ptr + tok * D"),
         ("a name is taken", "    # added up", "    scaled_to = 1\n    # added up"),
         ("a word on what goes", SHARE, SHARE.replace("\n", "  # its share\n")),
         ("a loop that counts", f"{ZEROS}    for i in tl.static_range(", f"{ZEROS}    for i in range("),
@@ -214,6 +224,21 @@ def test_what_is_not_all_of_it_stays(why: str, before: str, after: str) -> None:
     assert once(put(before, after)) is None, why
 
 
+def test_keys_and_values_are_other_rows() -> None:
+    both = DEPTH.replace("tl.load(V_ptr + off", "tl.load(base + off")
+    assert once(put("    # how they score", "    base = V_ptr\n    # how they score", both)) is not None
+    values = put("    # added up", "    base = w_ptr\n    # added up", both)
+    assert once(put("    # how they score", "    base = V_ptr\n    # how they score", values)) is None
+
+
+def test_zeros_above_stay_where_they_are_with_what_was_said_of_them() -> None:
+    said = f"    # of all blocks\n{ZEROS}"
+    text = put(ZEROS, "").replace("    scores = tl.zeros", f"{said}    scores = tl.zeros")
+    after = once(text)
+    assert after is not None and f"{said}    scores = tl.zeros" in after
+    assert f"    # added up\n    # {running_softmax.WHY_LAST}\n" in after
+
+
 def test_rows_that_are_added_up_in_their_own_type_stay() -> None:
     assert once(SHARES_OF_ITS_OWN) is None
 
@@ -221,4 +246,5 @@ def test_rows_that_are_added_up_in_their_own_type_stay() -> None:
 def test_both_loops_in_another_head_stay() -> None:
     assert once(DEPTH.replace("tl.static_range(0, MOST)", "range(0, MOST)")) is None
     assert once(DEPTH.replace("if i < n_blocks:", "if i <= n_blocks:")) is None
+    assert once(DEPTH.replace("if i < n_blocks:", "if n_blocks:")) is None
     assert running_softmax.applies(DEPTH) and not running_softmax.applies("import torch\n")

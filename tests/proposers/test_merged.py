@@ -69,6 +69,28 @@ def test_what_one_process_may_read_of_nothing_does_not_count(least: float, due: 
     assert bool(list(merged.ideas(scene(least, 0.0095), "engine"))) is due
 
 
+@pytest.mark.parametrize(("most", "due"), [(0.0099, True), (0.01, False)])
+def test_who_gained_enough_alone_has_another_reason(most: float, due: bool) -> None:
+    assert bool(list(merged.ideas(scene(most, 0.005), "engine"))) is due
+
+
+def test_what_somebody_brought_may_lack_a_file() -> None:
+    told = scene(0.004, 0.009)
+    empty = told.rounds[0].variant.model_copy(update={"files": ()})
+    rounds = (told.rounds[0].model_copy(update={"variant": empty}), told.rounds[1])
+    assert not list(merged.ideas(dataclasses.replace(told, rounds=rounds), "engine"))
+
+
+def test_what_failed_together_is_not_tried_with_a_third() -> None:
+    told = scene(0.004, 0.009)
+    (idea,) = merged.ideas(told, "engine")
+    failed = played(told, idea.files[0].text, None, technique=idea.hypothesis.technique, decision=Decision.REJECTED)
+    middle = told.sources[0].text.replace("import torch\n", "import torch  # in the middle\n", 1)
+    assert middle != told.sources[0].text
+    assert not list(merged.ideas(played(failed, middle, 0.003), "engine"))
+    assert list(merged.ideas(played(told, middle, 0.003), "engine"))
+
+
 def test_one_alone_has_had_its_round() -> None:
     assert not list(merged.ideas(scene(0.0099, None), "engine"))
     assert not list(merged.ideas(scene(0.0099, -0.02), "engine"))
@@ -108,5 +130,5 @@ def test_a_function_that_others_call_keeps_its_parameters() -> None:
     text = told.sources[0].text
     name = next(line for line in text.splitlines() if line.startswith("def _")).removeprefix("def ").split("(")[0]
     site = told.site.model_copy(update={"relied_on": (name,)})
-    lost = played(dataclasses.replace(told, site=site), text.replace(name, f"{name}_of_ours"), 0.02)
+    lost = played(dataclasses.replace(told, site=site), text.replace(name, f"{name}_of_ours"), 0.0095)
     assert not list(merged.ideas(lost, "engine"))

@@ -103,9 +103,9 @@ def _refuse_aliases(site: LaunchSite, kernel: cst.FunctionDef) -> None:
     one = runs.bases(kernel, "load") & runs.bases(kernel, "store")
     if given["load"] & given["store"] - {source.code(runs.given(site, kernel, name)) for name in one}:
         raise NotUnderstood("one tensor is handed over to be read and to be written")
+    read = frozenset[str]().union(*(host_tensors.roots(site, name) for name in given["load"]))
     for name in given[runs.ADDS]:
-        known = [value for read in given["load"] for value in host_tensors.bindings(site.function, read)]
-        if not host_tensors.is_new(site, name) or any(findall(value, m.Name(name)) for value in known):
+        if not host_tensors.is_new(site, name) or host_tensors.roots(site, name) & read:
             raise NotUnderstood("what is added to may be read as well")
 
 

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import source
+from bot.engine import addresses, kernels, runs, source
 from bot.engine.bindings import bound_in, times_bound
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
@@ -43,6 +43,8 @@ LEAST = "-3.4e38"
 WHY_FIRST = "Not -inf: a first score of that would make NaNs."
 WHY_HERE = "Added up while the row is here, scaled to the largest score so far."
 WHY_LAST = "Each row was added up when it was scored: what is left is to divide."
+PLAIN = ("range", "float", "int", "min", "max")
+"""What may be called by a name alone: of Python's, and no function of the file."""
 UNLIMITED = ("tl.full((), float('-inf'), dtype=tl.float32)", "float('-inf')")
 """What the largest score begins with."""
 
@@ -74,6 +76,8 @@ class _Weighing:
     total: str
     kept: cst.SimpleStatementLine
     """The line that keeps the largest score, behind which row and score are there."""
+    has_zeros: bool
+    """Whether the zeros stand above the first loop already."""
 
 
 def _plain(node: cst.CSTNode) -> str:
@@ -90,9 +94,10 @@ def _turns(loop: cst.For) -> _Turns:
         raise NotUnderstood("it is not written out")
     if not isinstance(branch, cst.If) or branch.orelse is not None or not isinstance(branch.body, cst.IndentedBlock):
         raise NotUnderstood("a turn is not one branch")
-    number = _plain(branch.test).removeprefix(f"{counter} < ")
+    test, head = _plain(branch.test), f"{counter} < "
+    number = test.removeprefix(head)
     lines = tuple(line for line in branch.body.body if isinstance(line, cst.SimpleStatementLine))
-    if not number.isidentifier() or len(lines) != len(branch.body.body):
+    if not test.startswith(head) or not number.isidentifier() or len(lines) != len(branch.body.body):
         raise NotUnderstood("a turn asks for more than whether it still counts, or holds more than lines")
     return _Turns(loop, f"{counter}, {_plain(call)}", counter, number, lines)
 
@@ -180,11 +185,53 @@ def _weighing(kernel: cst.FunctionDef, first: _Turns, second: _Turns) -> _Weighi
         raise NotUnderstood("row and score are not made once, and alike")
     if not next(text for text in makes if text.startswith(f"{row} = ")).endswith(".to(tl.float32)"):
         raise NotUnderstood("the row is not in float32")
-    return _Weighing(first, second, _zeros(kernel, first, second, added), added, row, score, largest, total, kept)
+    _refuse_others(kernel, first, second, added, makes)
+    zeros, lines = _zeros(kernel, first, second, added), source.statements(kernel)
+    above = lines.index(zeros) < lines.index(first.loop)
+    return _Weighing(first, second, zeros, added, row, score, largest, total, kept, above)
 
 
 def _names(makes: Sequence[str]) -> set[str]:
     return {text.partition(" = ")[0] for text in makes}
+
+
+def _read(text: str) -> set[str]:
+    return {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+
+
+def _refuse_others(kernel: cst.FunctionDef, first: _Turns, second: _Turns, added: str, makes: Sequence[str]) -> None:
+    """Raises NotUnderstood where a row may be another one in the second loop, or what that makes is needed below it."""
+    lines = source.statements(kernel)
+    between = lines[lines.index(first.loop) : lines.index(second.loop) + 1]
+    read = set[str]().union(*map(_read, makes)) - _names(makes) - {first.counter, "tl"}
+    if any(bound_in(line)[name] for line in between for name in read):
+        raise NotUnderstood("what the row is read through changes")
+    _refuse_stores(kernel, between)
+    ours = {name for line in second.lines for name in source.targets(line)} - {added}
+    for line in lines[lines.index(second.loop) + 1 :]:
+        if any(findall(line, m.Name(name)) for name in ours):
+            raise NotUnderstood("what the second loop makes is needed below it")
+        if not isinstance(line, cst.For) and findall(line, m.Name(first.counter)):
+            raise NotUnderstood("its counter is needed below it")
+
+
+def _refuse_stores(kernel: cst.FunctionDef, between: Sequence[cst.BaseStatement]) -> None:
+    """Raises NotUnderstood where something may be stored that is loaded, or is done that nobody can look into."""
+    calls = [call for line in between for call in kernels.calls(line)]
+    names = [kernels.called_name(call) for call in calls]
+    inside = [call for call in calls if isinstance(call.func, cst.Name) and call.func.value not in PLAIN]
+    if inside or any(name.startswith("atomic") or "barrier" in name or "asm" in name for name in names):
+        raise NotUnderstood("more is done than to load, to work out and to store")
+    loaded, stored = (
+        {
+            runs.base_of(call.args[0].value, addresses.names_of(kernel), source.parameters(kernel))
+            for call, name in zip(calls, names, strict=True)
+            if name == kind
+        }
+        for kind in ("load", "store")
+    )
+    if loaded & stored:
+        raise NotUnderstood("what is loaded is stored as well")
 
 
 def _zeros(kernel: cst.FunctionDef, first: _Turns, second: _Turns, added: str) -> cst.SimpleStatementLine:
@@ -220,19 +267,22 @@ def _grown(found: _Weighing) -> list[cst.SimpleStatementLine]:
 def _begun(found: _Weighing) -> list[cst.BaseStatement]:
     """What the first loop adds to, and the loop with what it adds."""
     empty, said = source.split_above(found.first.loop)
-    zeros = found.zeros.with_changes(leading_lines=empty)
     scale = source.assignment(f"{SCALE} = tl.full((), {LEAST}, dtype=tl.float32)", WHY_FIRST)
+    begun = [found.zeros.with_changes(leading_lines=empty), scale]
+    if found.has_zeros:
+        begun = [scale.with_changes(leading_lines=(*empty, *scale.leading_lines))]
     branch = cst.ensure_type(found.first.loop.body.body[0], cst.If)
     block = cst.ensure_type(branch.body, cst.IndentedBlock)
     lines = [new for line in block.body for new in ([line, *_grown(found)] if line is found.kept else [line])]
     inner = branch.with_changes(body=block.with_changes(body=lines))
     loop = found.first.loop.with_deep_changes(found.first.loop.body, body=[inner])
-    return [zeros, scale, cst.ensure_type(loop, cst.For).with_changes(leading_lines=said)]
+    return [*begun, cst.ensure_type(loop, cst.For).with_changes(leading_lines=said)]
 
 
 def _ended(found: _Weighing) -> list[cst.BaseStatement]:
     """What stands where the second loop stood, below what was said of it and of the zeros."""
-    said = (*found.zeros.leading_lines, *(line for line in found.second.loop.leading_lines if line.comment))
+    above = () if found.has_zeros else found.zeros.leading_lines
+    said = (*above, *(line for line in found.second.loop.leading_lines if found.has_zeros or line.comment))
     divided = f"{found.added} = {found.added} / tl.where({found.total} == 0.0, 1.0, {found.total})"
     line = source.assignment(divided, WHY_LAST)
     return [line.with_changes(leading_lines=(*said, *line.leading_lines))]
@@ -252,7 +302,8 @@ def _change(module: cst.Module, name: str) -> cst.Module:
                 continue
             if findall(second.body, m.Comment()):
                 raise NotUnderstood("somebody said something of a line that goes")
-            changes = [(found.zeros, []), (first, _begun(found)), (second, _ended(found))]
+            changes = [(first, _begun(found)), (second, _ended(found))]
+            changes += [] if found.has_zeros else [(found.zeros, [])]
             changed = source.spliced(module, changes)
             after = source.kernel_named(changed, name)
             assert after is not None
