@@ -15,11 +15,9 @@ turn stores must lie where it loads, or elsewhere than all loads: no row waits f
 from __future__ import annotations
 
 import libcst as cst
-import libcst.matchers as m
 
 from bot.engine import addresses, host_tensors, kernels, runs, source
 from bot.engine.bindings import times_bound
-from bot.engine.finding import findall
 from bot.engine.runs import Run
 from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, each_kernel
