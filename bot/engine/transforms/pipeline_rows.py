@@ -98,8 +98,8 @@ def _refuse_dependent(module: cst.Module, kernel: cst.FunctionDef, run: Run) -> 
 def _refuse_aliases(site: LaunchSite, kernel: cst.FunctionDef) -> None:
     """Raises NotUnderstood unless what is added to is a tensor of the host function's own making that nobody reads."""
     given = {kind: _given(site, kernel, kind) for kind in ("load", "store", runs.ADDS)}
-    one = runs.bases(kernel, "load") & runs.bases(kernel, "store")
-    if given["load"] & given["store"] - {source.code(runs.given(site, kernel, name)) for name in one}:
+    both = runs.bases(kernel, "load") & runs.bases(kernel, "store")
+    if given["load"] & given["store"] - {source.code(runs.given(site, kernel, name)) for name in both}:
         raise NotUnderstood("one tensor is handed over to be read and to be written")
     read = frozenset[str]().union(*(host_tensors.roots(site, name) for name in given["load"]))
     for name in given[runs.ADDS]:

@@ -28,6 +28,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import libcst as cst
 import libcst.matchers as m
@@ -186,7 +187,7 @@ def _weighing(kernel: cst.FunctionDef, first: _Turns, second: _Turns) -> _Weighi
     if not next(text for text in makes if text.startswith(f"{row} = ")).endswith(".to(tl.float32)"):
         raise NotUnderstood("the row is not in float32")
     _refuse_others(kernel, first, second, added, makes)
-    zeros, lines = _zeros(kernel, first, second, added), source.statements(kernel)
+    zeros, lines = _zeros(kernel, second, added), source.statements(kernel)
     above = lines.index(zeros) < lines.index(first.loop)
     return _Weighing(first, second, zeros, added, row, score, largest, total, kept, above)
 
@@ -234,7 +235,7 @@ def _refuse_stores(kernel: cst.FunctionDef, between: Sequence[cst.BaseStatement]
         raise NotUnderstood("what is loaded is stored as well")
 
 
-def _zeros(kernel: cst.FunctionDef, first: _Turns, second: _Turns, added: str) -> cst.SimpleStatementLine:
+def _zeros(kernel: cst.FunctionDef, second: _Turns, added: str) -> cst.SimpleStatementLine:
     """The line that what is added up begins with: nobody reads that before the second loop."""
     lines = source.statements(kernel)
     (made,) = _defined(kernel, added, times=2)
@@ -244,7 +245,7 @@ def _zeros(kernel: cst.FunctionDef, first: _Turns, second: _Turns, added: str) -
     at, end = lines.index(line), lines.index(second.loop)
     if at > end or any(findall(one, m.Name(added)) for one in lines[at + 1 : end]):
         raise NotUnderstood("what is added up is needed before")
-    if any(times_bound(kernel, name) for name in _sizes(made)) or lines.index(first.loop) > end:
+    if any(times_bound(kernel, name) for name in _sizes(made)):
         raise NotUnderstood("how long a row is, is not a constant")
     return line
 
@@ -288,28 +289,31 @@ def _ended(found: _Weighing) -> list[cst.BaseStatement]:
     return [line.with_changes(leading_lines=(*said, *line.leading_lines))]
 
 
+def _found(kernel: cst.FunctionDef) -> _Weighing:
+    """The first two loops of it that are one."""
+    loops = [line for line in source.statements(kernel) if isinstance(line, cst.For)]
+    for first, second in combinations(loops, 2):
+        try:
+            return _weighing(kernel, _turns(first), _turns(second))
+        except NotUnderstood:
+            continue
+    raise NotUnderstood("no rows are read for their scores and again to be added up")
+
+
 def _change(module: cst.Module, name: str) -> cst.Module:
     kernel = source.kernel_named(module, name)
     assert kernel is not None
     if findall(kernel, m.Name(SCALE) | m.Name(NEXT)):
         raise NotUnderstood("a name is taken")
-    loops = [line for line in source.statements(kernel) if isinstance(line, cst.For)]
-    for at, first in enumerate(loops):
-        for second in loops[at + 1 :]:
-            try:
-                found = _weighing(kernel, _turns(first), _turns(second))
-            except NotUnderstood:
-                continue
-            if findall(second.body, m.Comment()):
-                raise NotUnderstood("somebody said something of a line that goes")
-            changes = [(first, _begun(found)), (second, _ended(found))]
-            changes += [] if found.has_zeros else [(found.zeros, [])]
-            changed = source.spliced(module, changes)
-            after = source.kernel_named(changed, name)
-            assert after is not None
-            refuse_long_lines(kernel, after)
-            return changed
-    raise NotUnderstood("no rows are read for their scores and again to be added up")
+    found = _found(kernel)
+    if findall(found.second.loop.body, m.Comment()):
+        raise NotUnderstood("somebody said something of a line that goes")
+    changes = [(found.first.loop, _begun(found)), (found.second.loop, _ended(found))]
+    changed = source.spliced(module, [*changes, *([] if found.has_zeros else [(found.zeros, [])])])
+    after = source.kernel_named(changed, name)
+    assert after is not None
+    refuse_long_lines(kernel, after)
+    return changed
 
 
 def rewrite(text: str) -> Rewrite | None:
