@@ -31,6 +31,14 @@ def test_a_branch_that_never_reads_the_row_keeps_its_store_as_it_is() -> None:
     assert after is not None and "tl.store(x_ptr + cols, 0.0, mask=cols < n_cols)\n" in after
 
 
+def test_so_does_one_that_stands_behind_the_last_read() -> None:
+    """A loss without a gradient leaves zeros."""
+    zeros = "tl.store(x_ptr + cols, 0.0, mask=cols < n_cols)\n"
+    walk = f"        for i in range(0, n_cols, BLOCK):\n            cols = i + tl.arange(0, BLOCK)\n            {zeros}"
+    after = first(f"{LOSS}    else:\n{walk}")
+    assert after is not None and after.count(zeros) == 2 and after.count(HINTED) == 1
+
+
 def test_done_once_it_is_not_done_again_and_all_hints_are_not_put_beside_it() -> None:
     after = first(LOSS)
     assert after is not None

@@ -14,9 +14,13 @@ they say or do not say, so that a walk that loads ahead may have it too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
+import libcst.matchers as m
 
 from bot.engine import kernels, source
+from bot.engine.finding import findall
 from bot.engine.row_reads import row_reads
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms import cache_hints
@@ -25,14 +29,23 @@ from bot.engine.transforms.rewrite import Rewrite, each_kernel, in_place
 WHY = "A row is read again: what is stored meanwhile leaves the cache first."
 
 
+def _walked(kernel: cst.FunctionDef, calls: Sequence[cst.Call]) -> list[cst.Call]:
+    """What stands in the innermost loops around some calls, or with them outside of any."""
+    found = list[cst.Call]()
+    for call in calls:
+        inside = [kernels.calls(loop) for loop in (kernel, *findall(kernel, m.For()))]
+        around = sorted((one for one in inside if any(call is other for other in one)), key=len)
+        found += around[0]
+    return found
+
+
 def _behind_the_last_read(kernel: cst.FunctionDef) -> list[cst.Call]:
-    """Stores of a walk that reads its rows for the last time, and not those of a branch in front of it."""
+    """Stores of a walk that reads its rows for the last time, and not those of a branch that never reads them."""
     reads = row_reads(kernel)
     if not reads.again:
         raise NotUnderstood("no row is read again")
-    calls = kernels.calls(kernel)
-    first = min(at for at, call in enumerate(calls) if call in reads.last)
-    stores = [call for call in calls[first:] if call in reads.stores]
+    walked = _walked(kernel, reads.last)
+    stores = [call for call in reads.stores if any(call is one for one in walked)]
     if not stores:
         raise NotUnderstood("nothing is stored behind the last read of a row")
     return stores
