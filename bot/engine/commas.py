@@ -31,7 +31,7 @@ def followed(
     return cst.ensure_type(made.with_changes(whitespace_after=behind), cst.Comma)
 
 
-def says_more(last: cst.Comma | cst.MaybeSentinel, between: cst.Comma | cst.MaybeSentinel) -> bool:
+def moves_a_comment(last: cst.Comma | cst.MaybeSentinel, between: cst.Comma | cst.MaybeSentinel) -> bool:
     """Whether something said of the last would be lost, or be said of what follows it."""
     now, then = (
         len(findall(comma, m.Comment())) if isinstance(comma, cst.Comma) else 0

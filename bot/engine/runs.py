@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -188,10 +189,11 @@ def base_of(address: cst.BaseExpression, names: Names, pointers: tuple[str, ...]
     return found[0]
 
 
-def bases(kernel: cst.FunctionDef, kind: str) -> frozenset[str]:
-    """The pointers of the launch that a kernel's accesses of a kind go through."""
+def bases(kernel: cst.FunctionDef, kind: str, lines: Sequence[cst.CSTNode] = ()) -> frozenset[str]:
+    """The pointers of the launch that a kernel's accesses of a kind go through, or those of some of its lines."""
     names, parameters = addresses.names_of(kernel), source.parameters(kernel)
-    return frozenset(base_of(call.args[0].value, names, parameters) for call in kernels.calls(kernel, kind))
+    calls = [call for part in lines or (kernel,) for call in kernels.calls(part, kind)]
+    return frozenset(base_of(call.args[0].value, names, parameters) for call in calls)
 
 
 def _only_adds(kernel: cst.FunctionDef, call: cst.Call) -> bool:

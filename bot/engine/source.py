@@ -279,7 +279,7 @@ def with_new_argument(call: cst.Call, name: str, value: cst.BaseExpression) -> c
         return call.with_changes(args=args)
     last = args[-1]
     between = args[-2].comma if len(args) > 1 else cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-    if commas.says_more(last.comma, between) or findall(last.whitespace_after_arg, m.Comment()):
+    if commas.moves_a_comment(last.comma, between) or findall(last.whitespace_after_arg, m.Comment()):
         raise NotUnderstood("what was said of the last argument would be said of another")
     args[-1] = last.with_changes(comma=commas.followed(last.comma, between), whitespace_after_arg=NOTHING)
     args.append(new.with_changes(comma=commas.plain(last.comma), whitespace_after_arg=last.whitespace_after_arg))

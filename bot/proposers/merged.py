@@ -15,7 +15,7 @@ from bot.model.campaign import Round
 from bot.model.variant import Hypothesis, Proposal, SourceFile
 from bot.model.verdict import Decision
 from bot.proposers.brief import Brief
-from bot.proposers.combined import joined
+from bot.proposers.combined import FEWEST, joined
 
 TECHNIQUE = "together"
 LEAST = 0.002
@@ -49,8 +49,8 @@ def _little(brief: Brief) -> list[Round]:
     return sorted(mine, key=lambda played: -_gain(played))
 
 
-def _failed(brief: Brief) -> list[set[str]]:
-    """Which of them were together already, and not accepted."""
+def _had_a_round(brief: Brief) -> list[set[str]]:
+    """Which variants were together already."""
     return [
         set(one.variant.hypothesis.technique.partition(":")[2].split("+")) for one in brief.rounds if _is_merged(one)
     ]
@@ -79,14 +79,14 @@ def _fitting(brief: Brief) -> tuple[list[Round], tuple[SourceFile, ...]]:
 
 
 def ideas(brief: Brief, by: str) -> Iterator[Proposal]:
-    """Where a GPU measured them, and both together are as much as is asked of a round."""
+    """Where a GPU measured them, and all of them together are as much as is asked of a round."""
     if not brief.is_measured:
         return
     taken, files = _fitting(brief)
     whole = prod(1 + _gain(played) for played in taken) - 1
     texts = {file.path: file.text for file in files}
     numbers = [f"v{played.variant.number}" for played in sorted(taken, key=lambda one: one.variant.number)]
-    if len(taken) < 2 or whole < MIN_GAIN or any(earlier <= set(numbers) for earlier in _failed(brief)):
+    if len(taken) < FEWEST or whole < MIN_GAIN or any(earlier <= set(numbers) for earlier in _had_a_round(brief)):
         return
     if brief.leaves_callers_behind(texts):
         return

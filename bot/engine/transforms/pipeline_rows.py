@@ -97,7 +97,7 @@ def _refuse_dependent(module: cst.Module, kernel: cst.FunctionDef, run: Run) -> 
 
 def _refuse_aliases(site: LaunchSite, kernel: cst.FunctionDef) -> None:
     """Raises NotUnderstood unless what is added to is a tensor of the host function's own making that nobody reads."""
-    given = {kind: _given(site, kernel, kind) for kind in ("load", "store", runs.ADDS)}
+    given = {kind: _handed_over(site, kernel, kind) for kind in ("load", "store", runs.ADDS)}
     both = runs.bases(kernel, "load") & runs.bases(kernel, "store")
     if given["load"] & given["store"] - {source.code(runs.given(site, kernel, name)) for name in both}:
         raise NotUnderstood("one tensor is handed over to be read and to be written")
@@ -107,7 +107,7 @@ def _refuse_aliases(site: LaunchSite, kernel: cst.FunctionDef) -> None:
             raise NotUnderstood("what is added to may be read as well")
 
 
-def _given(site: LaunchSite, kernel: cst.FunctionDef, kind: str) -> set[str]:
+def _handed_over(site: LaunchSite, kernel: cst.FunctionDef, kind: str) -> set[str]:
     """What the launch hands over to be loaded, stored or added to; a pointer may only move to this program's part."""
     found = runs.bases(kernel, kind)
     if any(times_bound(kernel, name) and name not in addresses.names_of(kernel).moved for name in found):

@@ -33,7 +33,7 @@ from itertools import combinations
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import addresses, kernels, runs, source
+from bot.engine import kernels, runs, source
 from bot.engine.bindings import bound_in, times_bound
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
@@ -223,15 +223,7 @@ def _refuse_stores(kernel: cst.FunctionDef, between: Sequence[cst.BaseStatement]
     inside = [call for call in calls if isinstance(call.func, cst.Name) and call.func.value not in PLAIN]
     if inside or any(name.startswith("atomic") or "barrier" in name or "asm" in name for name in names):
         raise NotUnderstood("more is done than to load, to work out and to store")
-    loaded, stored = (
-        {
-            runs.base_of(call.args[0].value, addresses.names_of(kernel), source.parameters(kernel))
-            for call, name in zip(calls, names, strict=True)
-            if name == kind
-        }
-        for kind in ("load", "store")
-    )
-    if loaded & stored:
+    if runs.bases(kernel, "load", between) & runs.bases(kernel, "store", between):
         raise NotUnderstood("what is loaded is stored as well")
 
 
