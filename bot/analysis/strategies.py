@@ -20,8 +20,9 @@ TOUCHES = ("last_axis_first", "meet_once", "stores_first", "cache_hints")
 SCALES = ("fuse_rows", "scale_at_store", "scale_in_kernel", "read_the_number", "ask_once")
 LATE = (*ATOMICS, *SUMS, *SCALES, "scale_sum", *ARITHMETIC, *TOUCHES)
 AT_ONCE = ("narrower_tiles", "rows_at_once", "heads_at_once", "pairs_at_once")
+PRODUCTS = ("taller_tiles", "further_ahead")
 PIPELINES = ("pipeline_rows", "pipeline_steps", "pipeline_products", "pipeline_turns")
-AHEAD = ("running_softmax", "tanh_by_exp2", "sum_behind_loop", *PIPELINES, "block_rows", *AT_ONCE)
+AHEAD = (*PRODUCTS, "running_softmax", "tanh_by_exp2", "sum_behind_loop", *PIPELINES, "block_rows", *AT_ONCE)
 STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     Bottleneck.MEMORY: (
         *("launch_parameters", "reduce_loss", "drop_clone", *CHUNKS),
@@ -88,6 +89,12 @@ AIMS: dict[str, Aim] = {
     ),
     "pipeline_turns": Aim(
         ("P0", "M4"), ("waiting", "issue"), "a loop that is written out asks for the rows of a turn and waits"
+    ),
+    "taller_tiles": Aim(
+        ("M2", "P0"), ("waiting", "excess"), "a tile of few rows loads many numbers for each product that it makes"
+    ),
+    "further_ahead": Aim(
+        ("P0", "M4"), ("waiting", "issue"), "a list of launch numbers ends where few steps of a product are under way"
     ),
     "running_softmax": Aim(("M3", "M2"), ("excess", "waiting"), "rows are read to be scored, and again to be added up"),
     "block_rows": Aim(("P0", "G2"), UNHIDDEN, "several rows make one block, whose loads and sums wait together"),

@@ -87,7 +87,8 @@ def _kind(known: Known, key: tuple[str, str]) -> Kind:
 def shaken_of(known: Collection[Known]) -> dict[Kind, tuple[str, ...]]:
     """Unheard draws that may show what restless_of asks for, run more than once. Of each kind those of one probe speak,
     the largest that has any and does not take the oracle long: most programs take part in it. Those of all would take
-    as long as all checks."""
+    as long as all checks. But programs that are more than run at once come in an order of their own, so those of the
+    probe in which a variant was restless are asked as well."""
     found: dict[Kind, tuple[str, ...]] = {}
     for one in sorted(known, key=lambda one: (one.probe.call.nbytes <= BYTES_OF_A_DRAW, one.probe.call.nbytes)):
         base = one.baseline
@@ -96,6 +97,13 @@ def shaken_of(known: Collection[Known]) -> dict[Kind, tuple[str, ...]]:
         again = tuple(draw.call.id for draw in one.unheard if draw.call.turns > 1)
         found |= {_kind(one, key): again for key in base.runs[0] if key[0] in RESULTS}
     return found
+
+
+def _shaken_here(known: Known) -> tuple[str, ...]:
+    """Unheard draws of one probe that are run more than once; none of one that takes the oracle long."""
+    if known.probe.call.nbytes > BYTES_OF_A_DRAW:
+        return ()
+    return tuple(draw.call.id for draw in known.unheard if draw.call.turns > 1)
 
 
 Yardsticks = dict[tuple[str, str], Errors | None]
@@ -264,7 +272,7 @@ class Case:
             is_held = key in yardsticks and (yardsticks[key] is not None or _strays_no_further(known, key, base, mine))
             if is_held and kind in self._restless:
                 continue
-            draws = self._shaken.get(kind, ()) if is_held else ()
+            draws = (*self._shaken.get(kind, ()), *_shaken_here(known)) if is_held else ()
             self._fault(known, f"{_label(key, known)} {said if key[0] in RESULTS else 'was overwritten'}", draws)
 
     def _tensor(

@@ -46,12 +46,15 @@ def _scaled_rows(shape: tuple[int, ...], rng: torch.Generator) -> Any:
 
 def _spikes(shape: tuple[int, ...], rng: torch.Generator) -> Any:
     """A ramp with one high value in each row, at a random place or in the last column, where a wrong mask would miss
-    it."""
+    it. No two rows are alike: what a kernel keeps of a row in half precision would be rounded one way in all of them,
+    and in all further draws as well."""
     values = torch.linspace(-2, 2, shape[-1], dtype=torch.float64).expand(shape).clone()
     rows = values.reshape(-1, shape[-1])
+    steep, high = (0.75 + 0.5 * torch.rand(rows.shape[0], generator=rng, dtype=torch.float64) for _ in range(2))
+    rows *= steep[:, None]
     where = torch.randint(0, shape[-1], (rows.shape[0],), generator=rng)
     where[::2] = shape[-1] - 1
-    rows[torch.arange(rows.shape[0]), where] = 12.0
+    rows[torch.arange(rows.shape[0]), where] = 12.0 * high
     return rows.reshape(shape) + 0.01 * _normal(shape, rng)
 
 

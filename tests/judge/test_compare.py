@@ -94,7 +94,7 @@ def test_one_wrong_small_row_is_not_hidden_by_the_large_ones(known: list[Known],
         return y
 
     row = judged(known, tmp_path, altered(change))[FORWARD]
-    assert not row.passed and "; values: huge" in row.detail
+    assert not row.passed and "; values: " in row.detail
 
 
 def test_a_wrong_gradient_fails_the_pass_that_has_one(known: list[Known], tmp_path: Path) -> None:

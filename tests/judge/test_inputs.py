@@ -91,11 +91,20 @@ def test_each_kind_is_what_it_says() -> None:
     assert rows.max() / rows.min() > 16
     spikes = of_kind("softmax", "spikes")["x"]
     assert (spikes[::2].argmax(dim=1) == 255).all()
-    assert (spikes.amax(dim=1) > 11).all()
+    highest = spikes.amax(dim=1)
+    assert (highest > 8.9).all() and (highest < 15.1).all()
     offset = of_kind("softmax", "offset")["x"]
     assert offset.mean() > 5 and offset.std() < 0.5
     tails = of_kind("softmax", "tails")["x"]
     assert tails.abs().max() > 20
+
+
+def test_no_two_rows_with_spikes_round_alike() -> None:
+    """All rows had one 1/std, and in bfloat16 one error of it: group_norm's winner was refused on another machine for
+    the 0.14 % that all of its gradient leaned then, as v0 may anywhere else."""
+    spikes = of_kind("softmax", "spikes")["x"].double()
+    kept = (1 / spikes.std(dim=1)).bfloat16()
+    assert len(kept.unique()) > len(kept) // 2
 
 
 def test_each_extreme_is_what_it_says() -> None:

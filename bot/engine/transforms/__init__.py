@@ -25,6 +25,7 @@ from bot.engine.transforms import (
     drop_zero_fill,
     first_product,
     free_early,
+    further_ahead,
     fuse_rows,
     heads_at_once,
     last_axis_first,
@@ -50,6 +51,7 @@ from bot.engine.transforms import (
     sum_at_once,
     sum_behind_loop,
     sum_together,
+    taller_tiles,
     tanh_by_exp2,
     tile_rows,
     walk_rows,
@@ -99,6 +101,7 @@ TRANSFORMS: dict[str, Transform] = {
     "pipeline_steps": pipeline_steps,
     "pipeline_products": pipeline_products,
     "pipeline_turns": pipeline_turns,
+    "further_ahead": further_ahead,
     "block_rows": block_rows,
     "rows_at_once": rows_at_once,
     "heads_at_once": heads_at_once,
@@ -142,5 +145,9 @@ PER_KERNEL: dict[str, PerKernel] = {
 """Those that change the forward and the backward of an op alike, where one may gain what the other loses. Each kernel
 has a launch of its own, so that they can be told apart."""
 
-ACROSS_FILES: dict[str, AcrossFiles] = {"reduce_loss": reduce_loss, "drop_clone": drop_clone}
+ACROSS_FILES: dict[str, AcrossFiles] = {
+    "reduce_loss": reduce_loss,
+    "drop_clone": drop_clone,
+    "taller_tiles": taller_tiles,
+}
 """Those that look at all files of a target at once."""

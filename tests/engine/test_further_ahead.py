@@ -1,0 +1,85 @@
+"""Lists of launch numbers that end early go on, and stay as long as they were."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from bot.engine.transforms import further_ahead
+from tests.engine.library import changes
+from tests.engine.on_paper import played
+from tests.engine.products import FILES, HOST_TEXT, KERNELS, KERNELS_TEXT
+
+
+def further(text: str) -> str | None:
+    found = further_ahead.rewrite(text)
+    return found.text if found is not None else None
+
+
+def test_steps_are_twice_as_long_and_three_are_under_way() -> None:
+    found = further_ahead.rewrite(KERNELS_TEXT)
+    assert found is not None and found.kernels == ("_weights_kernel",)
+    config = 'triton.Config({"BLOCK_N": bn, "BLOCK_K": bk, "BLOCK_M": bm}, num_warps=nw, num_stages='
+    assert changes(KERNELS_TEXT, found.text) == (
+        [f"        {config}2)", "        for bm in [16, 32]"],
+        [f"    # {further_ahead.COMMENT}", f"        {config}3)", "        for bm in [32, 64]"],
+    )
+    assert "ends where 2 steps of 32 are under way" in found.why
+    ast.parse(found.text)
+
+
+def test_it_goes_on_once() -> None:
+    after = further(KERNELS_TEXT)
+    assert after is not None and further(after) is None
+
+
+def test_it_makes_the_same_products(tmp_path: Path) -> None:
+    after = further(KERNELS_TEXT)
+    assert after is not None
+    assert played({**FILES, KERNELS: after}, tmp_path) == played(FILES, tmp_path)
+
+
+def test_a_list_may_stand_at_the_kernel() -> None:
+    at = KERNELS_TEXT.index("    return [\n        triton")
+    listed = KERNELS_TEXT[at:].partition("return ")[2].partition("\n    ]\n")[0] + "\n    ]"
+    after = further(KERNELS_TEXT.replace("configs=_weights_configs()", f"configs={listed}"))
+    assert after is not None
+    assert f"# {further_ahead.COMMENT}\n@triton.autotune(" in after and after.count("[32, 64]") == 1
+
+
+ENOUGH = "more is under way"
+OTHERWISE = "the list is written in another way"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ("for bm in [16, 32]", "for bm in [16, 64]", ENOUGH),
+        ("num_warps=nw, num_stages=2", "num_warps=nw, num_stages=3", ENOUGH),
+        ("num_warps=nw, num_stages=2", "num_warps=nw, num_stages=1", "one step at a time, which may be meant"),
+        ("num_warps=nw, num_stages=2", "num_warps=nw", "nobody says how many are under way"),
+        ("num_warps=nw, num_stages=2", "num_warps=nw, num_stages=bm", OTHERWISE),
+        ('"BLOCK_M": bm}, num_warps=nw', '"BLOCK_M": bm, "MORE": bm}, num_warps=nw', "a step is another size as well"),
+        ('"BLOCK_M": bm}, num_warps=nw', '"BLOCK_M": bm // 1}, num_warps=nw', OTHERWISE),
+        ('"BLOCK_M": bm}, num_warps=nw', '"BLOCK_M": bm, **MORE}, num_warps=nw', OTHERWISE),
+        ("for bm in [16, 32]", "for bm in STEPS", OTHERWISE),
+        ("for bm in [16, 32]", "for bm in [16, 32] if bm < bn", "some are left out"),
+        ("        triton.Config({", "        made({", OTHERWISE),
+        ("tl.range(0, M, BLOCK_M)", "tl.range(0, M, BLOCK_M, num_stages=2)", "the loop says it itself"),
+        ("tl.range(0, M, BLOCK_M)", "tl.range(0, M)", "the loop goes one by one"),
+        ("tl.range(0, M, BLOCK_M)", "tl.range(0, M, 2 * BLOCK_M)", "the loop goes by another step"),
+        ("acc = tl.dot(tl.trans(a), b, acc=acc)", "acc += tl.sum(a) * tl.sum(b)", "nothing is multiplied"),
+        ("configs=_rows_configs()", "configs=_weights_configs()", "the list serves a kernel of other steps too"),
+        ("def _rows_configs():", "ALL = _weights_configs()\n\n\ndef _rows_configs():", "somebody else takes the list"),
+    ],
+)
+def test_left_alone(before: str, after: str, why: str) -> None:
+    assert before in KERNELS_TEXT
+    assert further(KERNELS_TEXT.replace(before, after)) is None, why
+
+
+def test_left_alone_where_nothing_tunes_itself_or_nothing_can_be_read() -> None:
+    assert further(HOST_TEXT) is None
+    assert further("autotune num_stages (") is None
