@@ -46,6 +46,8 @@ import triton.language as tl
 
 
 def _rows_configs():
+    if os.environ.get("LIB_TUNES", "1") == "0":
+        return [triton.Config({"BLOCK_N": 64, "BLOCK_K": 64}, num_warps=4, num_stages=2)]
     configs = []
     for bn in [64, 128]:
         for ns in [2, 3]:
@@ -79,7 +81,8 @@ def _product_kernel(x, w, y, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constex
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     for k in tl.range(0, K, BLOCK_K):
         steps = k + tl.arange(0, BLOCK_K)
-        a_mask, b_mask = (rows < M)[:, None] & (steps < K)[None, :], (cols < N)[:, None] & (steps < K)[None, :]
+        a_mask = (rows < M)[:, None] & (steps < K)[None, :]
+        b_mask = (cols < N)[:, None] & (steps < K)[None, :]
         a = tl.load(x + rows[:, None] * K + steps[None, :], mask=a_mask, other=0.0)
         b = tl.load(w + cols[:, None] * K + steps[None, :], mask=b_mask, other=0.0)
         acc = tl.dot(a, tl.trans(b), acc=acc)
@@ -94,7 +97,8 @@ def _weights_kernel(x, dy, dw, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.const
     acc = tl.zeros((BLOCK_N, BLOCK_K), dtype=tl.float32)
     for m in tl.range(0, M, BLOCK_M):
         steps = m + tl.arange(0, BLOCK_M)
-        a_mask, b_mask = (steps < M)[:, None] & (rows < N)[None, :], (steps < M)[:, None] & (cols < K)[None, :]
+        a_mask = (steps < M)[:, None] & (rows < N)[None, :]
+        b_mask = (steps < M)[:, None] & (cols < K)[None, :]
         a = tl.load(dy + steps[:, None] * N + rows[None, :], mask=a_mask, other=0.0)
         b = tl.load(x + steps[:, None] * K + cols[None, :], mask=b_mask, other=0.0)
         acc = tl.dot(tl.trans(a), b, acc=acc)

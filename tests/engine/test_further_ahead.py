@@ -71,6 +71,18 @@ OTHERWISE = "the list is written in another way"
         ("tl.range(0, M, BLOCK_M)", "tl.range(0, M)", "the loop goes one by one"),
         ("tl.range(0, M, BLOCK_M)", "tl.range(0, M, 2 * BLOCK_M)", "the loop goes by another step"),
         ("acc = tl.dot(tl.trans(a), b, acc=acc)", "acc += tl.sum(a) * tl.sum(b)", "nothing is multiplied"),
+        ("for nw in (4, 8)", "for nw in (4, 8) if bm < 32 or nw == 8", "some are left out by a clause below"),
+        ("for nw in (4, 8)", "for nw in [bm // 4]", "a step says how many warps"),
+        ("for bm in [16, 32]", "for bm in [8, 32]", "a step that is none of a product"),
+        ("for bk in [64]", "for bk in [128]", "the smallest would not fit every GPU"),
+        ("a_mask = (steps < M)[:, None] & (rows < N)[None, :]", "a_mask = (rows < N)[None, :]", "steps have no mask"),
+        ("b_mask = (steps < M)[:, None]", "b_mask = (steps < M + BLOCK_M)[:, None]", "the mask ends elsewhere"),
+        ("tl.range(0, M, BLOCK_M)", "tl.range(tl.program_id(0), M, BLOCK_M)", "it begins elsewhere"),
+        ("tl.range(0, M, BLOCK_M)", "tl.range(0, tl.program_id(0) * BLOCK_N, BLOCK_M)", "it goes up to a diagonal"),
+        ("    tl.store(dw +", "    for n in range(2):\n        acc += n\n    tl.store(dw +", "there is another loop"),
+        ('_weights_configs(), key=["N", "K"]', "_weights_configs(), key=[], prune_configs_by={}", "it is pruned"),
+        ("def _weights_configs():", "@fewer\ndef _weights_configs():", "nobody looks into a decorator"),
+        ("def _rows_configs():", "ALL = _weights_kernel.configs\n\n\ndef _rows_configs():", "the list is read later"),
         ("configs=_rows_configs()", "configs=_weights_configs()", "the list serves a kernel of other steps too"),
         ("def _rows_configs():", "ALL = _weights_configs()\n\n\ndef _rows_configs():", "somebody else takes the list"),
     ],
@@ -78,6 +90,31 @@ OTHERWISE = "the list is written in another way"
 def test_left_alone(before: str, after: str, why: str) -> None:
     assert before in KERNELS_TEXT
     assert further(KERNELS_TEXT.replace(before, after)) is None, why
+
+
+def test_a_diagonal_by_another_name_is_one() -> None:
+    rows = "    rows = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)\n    cols = tl.program_id(1) * BLOCK_K"
+    begun = f"    at = tl.program_id(0) * 8\n    end = at + 8\n{rows}"
+    assert rows in KERNELS_TEXT
+    text = KERNELS_TEXT.replace(rows, begun).replace("range(0, M, BLOCK_M)", "range(0, end, BLOCK_M)")
+    assert further(text.replace("steps < M", "steps < end")) is None
+    loaded = text.replace("end = at + 8", "end = tl.load(M + at)")
+    assert further(loaded.replace("steps < M", "steps < end")) is not None, "as many rows as an expert has"
+
+
+def test_the_same_list_written_twice_is_left_alone() -> None:
+    at = KERNELS_TEXT.index("    return [\n        triton")
+    listed = KERNELS_TEXT[at:].partition("return ")[2].partition("\n    ]\n")[0] + "\n    ]"
+    once = KERNELS_TEXT.replace("configs=_weights_configs()", f"configs={listed}")
+    kernel = once[once.rindex("@triton.autotune") :]
+    assert further(once) is not None
+    assert further(f"{once}\n\n{kernel.replace('_weights_kernel', '_others_kernel')}") is None
+
+
+def test_what_somebody_measured_is_not_taken_away() -> None:
+    said = "    # 16 was best (measured on A100, PR 12).\n    return [\n"
+    after = further(KERNELS_TEXT.replace("    return [\n", said))
+    assert after is not None and said.partition("\n")[0] in after
 
 
 def test_left_alone_where_nothing_tunes_itself_or_nothing_can_be_read() -> None:

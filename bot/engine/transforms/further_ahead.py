@@ -5,39 +5,45 @@ the gradients of its weights choose steps of 16 or 32 tokens, two of them at a t
 and half of the 128 bytes that a row of shared memory is laid out for. Its best in both kernels is the largest of
 everything (128 x 128 x 32, on an H100), which is a list that ends too early.
 
-Steps become twice as long and three are under way. The list stays as long as it was, so that nobody tunes for longer;
-what no longer fits a smaller GPU, Triton's own tuning leaves out.
+Steps become twice as long and three are under way. The list stays as long as it was, so that nobody tunes for longer.
+What no longer fits a smaller GPU, Triton's own tuning leaves out, and the smallest of the list fits every GPU.
 
 Asks for `[triton.Config({...}, num_stages=2) for step in [16, 32] ...]`, said at the kernel or returned by a function
-of the module that nobody else calls. Every kernel that takes the list has to multiply in a loop that goes by such
-steps.
+of the module that nobody else calls, and pruned by nobody. Every kernel that takes the list has one loop, over
+products, that goes from 0 by such steps, and whatever it reads or writes there has a mask that ends with the loop: a
+kernel that was only ever given short steps may rely on rows of a multiple of them. How far the loop goes may not depend
+on the tile: attention goes up to its diagonal without a mask, and a longer step across it.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import kernels, source
+from bot.engine import guarded, kernels, source, tuned_lists
 from bot.engine.finding import findall, nodes
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, refuse_long_lines
 
 FEW_STAGES, STAGES = 2, 3
-LONGEST_STEP = 32
-"""Numbers of half precision in 64 bytes."""
-CONFIG = m.Call(func=m.Attribute(m.Name("triton"), m.Name("Config")))
-RANGE = m.Call(func=m.Name("range") | m.Attribute(m.Name("tl"), m.Name("range")))
+SHORTEST_STEP, LONGEST_STEP = 16, 32
+"""What a product asks for, and numbers of half precision in 64 bytes."""
+EVERYBODYS = 48 * 1024
+"""Bytes of shared memory that every GPU gives a program."""
+WIDEST = 4
+"""Bytes of a number."""
+PLACE = m.Call(func=m.Attribute(m.Name("tl"), m.Name("program_id")))
 TITLE = "Longer steps, and more of them under way"
 COMMENT = "Longer steps, and three of them under way: tensor cores wait for less."
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A list of configurations, one for each step of several clauses."""
+    """A list of configurations, one for each number of several clauses."""
 
     whole: cst.ListComp
     stages: cst.Integer
@@ -51,102 +57,79 @@ def _clauses(whole: cst.ListComp) -> Iterator[cst.CompFor]:
         clause = clause.inner_for_in
 
 
-def _numbers(clause: cst.CompFor) -> tuple[cst.Integer, ...]:
-    """Those that a clause goes through, where they are written down."""
-    if not isinstance(clause.iter, cst.List | cst.Tuple) or clause.ifs:
-        return ()
-    found = tuple(one.value for one in clause.iter.elements if isinstance(one.value, cst.Integer))
-    return found if len(found) == len(clause.iter.elements) else ()
-
-
-def _steps(whole: cst.ListComp, constants: cst.Dict, step: str) -> tuple[cst.Integer, ...]:
-    """What the constant of this name is given in turn, and nothing else is."""
-    entries = [one for one in constants.elements if isinstance(one, cst.DictElement)]
-    given = [one.value for one in entries if m.matches(one.key, m.SimpleString()) and _text(one.key) == step]
-    if len(entries) != len(constants.elements) or len(given) != 1 or not isinstance(given[0], cst.Name):
-        raise NotUnderstood(f"nobody can tell what {step} is given")
-    name = given[0].value
-    mine = [one for one in _clauses(whole) if m.matches(one.target, m.Name(name))]
-    numbers = _numbers(mine[0]) if len(mine) == 1 else ()
-    if not numbers or source.loads(whole.elt, name) != 1:
-        raise NotUnderstood(f"{step} is no number of a list, or is more than a step")
-    return numbers
-
-
-def _text(node: cst.BaseExpression) -> str:
-    return str(cst.ensure_type(node, cst.SimpleString).evaluated_value)
+def _numbers(whole: cst.ListComp, given: cst.BaseExpression) -> tuple[cst.Integer, ...]:
+    """What a constant is given in turn: a number, or those of a clause that serve for nothing else."""
+    if isinstance(given, cst.Integer):
+        return (given,)
+    if not isinstance(given, cst.Name) or len(findall(whole, m.Name(given.value))) != 2:  # where it is bound, and here
+        raise NotUnderstood("a constant is no number, or one that serves for something else too")
+    mine = [one.iter for one in _clauses(whole) if m.matches(one.target, m.Name(given.value))]
+    if len(mine) != 1 or not isinstance(mine[0], cst.List | cst.Tuple):
+        raise NotUnderstood("nobody can tell which numbers it is given")
+    found = tuple(one.value for one in mine[0].elements if isinstance(one.value, cst.Integer))
+    if not found or len(found) != len(mine[0].elements):
+        raise NotUnderstood("some are no numbers")
+    return found
 
 
 def _listed(whole: cst.BaseExpression, step: str) -> Listed:
-    if not isinstance(whole, cst.ListComp) or not m.matches(whole.elt, CONFIG):
+    if not isinstance(whole, cst.ListComp) or not m.matches(whole.elt, tuned_lists.CONFIG):
         raise NotUnderstood("the list is written in another way")
+    if any(clause.ifs for clause in _clauses(whole)):
+        raise NotUnderstood("some are left out")
     call = cst.ensure_type(whole.elt, cst.Call)
     constants, stages = kernels.argument(call, 0, "kwargs"), kernels.argument(call, 2, "num_stages")
     if not isinstance(stages, cst.Integer) or not isinstance(constants, cst.Dict):
         raise NotUnderstood("how many steps are under way is no number, or several")
-    steps = _steps(whole, constants, step)
-    if kernels.integer(stages) != FEW_STAGES or max(int(one.value, 0) for one in steps) > LONGEST_STEP:
+    steps = _numbers(whole, tuned_lists.entry(constants, step))
+    lengths = [int(one.value, 0) for one in steps]
+    if kernels.integer(stages) != FEW_STAGES or not SHORTEST_STEP <= min(lengths) <= max(lengths) <= LONGEST_STEP:
         raise NotUnderstood("more is under way, or one step at a time on purpose")
+    others = [one.value for one in constants.elements if isinstance(one, cst.DictElement)]
+    sizes = [min(int(number.value, 0) for number in _numbers(whole, other)) for other in others]
+    if STAGES * 2 * min(lengths) * (sum(sizes) - min(lengths)) * WIDEST > EVERYBODYS:
+        raise NotUnderstood("the smallest of them would not fit every GPU")
     return Listed(whole, stages, steps)
 
 
 def _step(kernel: cst.FunctionDef) -> str:
-    """The constant that its loops over products go by."""
-    loops = [cst.ensure_type(one, cst.For) for one in findall(kernel, m.For(iter=RANGE))]
-    loops = [loop for loop in loops if kernels.calls(loop.body, "dot")]
-    found = {source.code(step) for loop in loops for step in [_by(cst.ensure_type(loop.iter, cst.Call))] if step}
-    if len(found) != 1 or not found <= kernels.constants(kernel):
-        raise NotUnderstood("it multiplies in no loop, or steps are said in several ways")
-    return found.pop()
-
-
-def _by(call: cst.Call) -> cst.BaseExpression:
-    step = kernels.argument(call, 2, "step")
-    stages = kernels.argument(call, 3, "num_stages")
-    if step is None or stages is not None:
-        raise NotUnderstood("a loop goes one by one, or says how many are under way")
+    """The constant that its loop goes by, where longer ones change nothing."""
+    _, end, step = tuned_lists.loop_of(kernel)
+    tile = guarded.following(kernel, PLACE, through_loads=False)
+    limit = source.expression(end)
+    if findall(limit, PLACE) or any(findall(limit, m.Name(one)) for one in (*tile, *_tuned_constants(kernel))):
+        raise NotUnderstood("how far it goes depends on the tile")
+    guarded.refuse_unguarded(guarded.places(kernel, step), end)
     return step
 
 
-def _offered(kernel: cst.FunctionDef) -> cst.BaseExpression:
-    """What its decorator is given for a list."""
-    decorator = cst.ensure_type(kernel.decorators[0].decorator, cst.Call)
-    configs = kernels.argument(decorator, 0, "configs")
-    if configs is None:
-        raise NotUnderstood("it is given no list")
-    return configs
-
-
-def _returned(module: cst.Module, configs: cst.BaseExpression, takers: int) -> cst.BaseExpression:
-    """The list itself: of a function that makes it for these alone, the one that is no list of one."""
-    if not m.matches(configs, m.Call(func=m.Name(), args=[])):
-        return configs
-    name = source.code(cst.ensure_type(configs, cst.Call).func)
-    function = source.kernel_named(module, name)
-    if function is None or function.params.params or len(findall(module, m.Name(name))) != 1 + takers:
-        raise NotUnderstood(f"{name} makes lists for others too")
-    found = [cst.ensure_type(one, cst.Return).value for one in findall(function, m.Return())]
-    several = [one for one in found if not m.matches(one, m.List(elements=[m.Element()]))]
-    if len(several) != 1 or several[0] is None:
-        raise NotUnderstood(f"{name} makes several lists")
-    return several[0]
+def _tuned_constants(kernel: cst.FunctionDef) -> frozenset[str]:
+    """Constants that count places, and what is made of them."""
+    sizes = {name for name in kernels.constants(kernel) if findall(kernel, kernels.arange_of(name))}
+    return frozenset(sizes.union(*(guarded.following(kernel, m.Name(one), through_loads=False) for one in sizes)))
 
 
 def _lists(module: cst.Module) -> Iterator[tuple[Listed, tuple[str, ...]]]:
     """Each list with the kernels that take it."""
-    takers: dict[str, list[cst.FunctionDef]] = {}
-    for kernel in source.functions(module):
-        if kernels.is_tuned(kernel):
-            takers.setdefault(source.code(_offered(kernel)), []).append(kernel)
-    for same in takers.values():
+    if findall(module, m.Attribute(attr=m.Name("configs"))):
+        raise NotUnderstood("somebody reads a list later")
+    tuned = [kernel for kernel in source.functions(module) if kernels.is_tuned(kernel)]
+    for said, same in itertools.groupby(sorted(tuned, key=_said), key=_said):
+        takers = list(same)
         try:
-            steps = {_step(kernel) for kernel in same}
-            if len(steps) != 1:
-                raise NotUnderstood("its kernels go by different constants")
-            whole = _returned(module, _offered(same[0]), len(same))
-            yield _listed(whole, steps.pop()), tuple(str(kernel.name.value) for kernel in same)
-        except NotUnderstood:
+            if len(takers) > 1 and not said.endswith("()"):
+                raise NotUnderstood("the same is written twice")
+            (several,) = [
+                one for one in tuned_lists.written(module, takers[0]) if not m.matches(one, tuned_lists.OF_ONE)
+            ]
+            (step,) = {_step(kernel) for kernel in takers}
+            yield _listed(several, step), tuple(str(kernel.name.value) for kernel in takers)
+        except (NotUnderstood, ValueError):  # several lists, or steps
             continue
+
+
+def _said(kernel: cst.FunctionDef) -> str:
+    return source.code(cst.ensure_type(kernel.decorators[0].decorator, cst.Call).args[0].value)
 
 
 def _longer(module: cst.Module, lists: Sequence[Listed]) -> cst.Module:
@@ -162,7 +145,8 @@ def _longer(module: cst.Module, lists: Sequence[Listed]) -> cst.Module:
                 return updated_node
             if not any(node is one.whole for node in nodes(original_node) for one in lists):
                 return updated_node
-            return updated_node.with_changes(leading_lines=source.commented(updated_node.leading_lines, COMMENT))
+            above = (*updated_node.leading_lines, *source.comment_lines(COMMENT))
+            return updated_node.with_changes(leading_lines=above)
 
     changed = cst.ensure_type(module.visit(Longer()), cst.Module)
     refuse_long_lines(module, changed)
