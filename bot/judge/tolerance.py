@@ -49,6 +49,10 @@ GRAINS = 2.0
 CROWD_FOR_LEAN = 1024.0
 """Of fewer values the chance of their roundings leans as much as the rule allows."""
 FLOAT32_ULP = float(torch.finfo(torch.float32).eps)
+LOST = 2.0**20 * float(torch.finfo(torch.float32).tiny)
+"""Below 1.2e-38, where float32 has no more digits, a GPU's exponential to the base of two is zero, and all that is made
+of it by whatever factor. Of attn_res' rows of gradients a quarter are made of such shares, and each counted as much as
+any other: `base_two` was refused for a gradient that was 3.9 % too small everywhere."""
 GROSS = {"float32": 1e-3, "float16": 5e-2, "bfloat16": 1e-1, "float64": 1e-6}
 """An untouched kernel further off than this is not fit to be a yardstick."""
 
@@ -76,7 +80,7 @@ def _rows(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _scale(truth: torch.Tensor, floor: float) -> torch.Tensor:
-    smallest = max(floor, torch.finfo(torch.float32).tiny)
+    smallest = max(floor, LOST)
     if truth.dim() <= 1:
         return truth.abs().max().clamp(min=smallest).expand(truth.numel())
     return _rows(truth).abs().amax(dim=1).clamp(min=smallest)

@@ -13,6 +13,7 @@ from bot.judge.tolerance import (
     GROSS,
     LEAN_ULPS,
     LEAN_ULPS_OF_FLOAT32,
+    LOST,
     MAX_FACTOR,
     MAX_ULPS,
     NOISE_FACTOR,
@@ -29,7 +30,7 @@ from bot.judge.tolerance import (
     worse,
 )
 
-ULP = torch.finfo(torch.float32).eps
+ULP, TINY = torch.finfo(torch.float32).eps, torch.finfo(torch.float32).tiny
 
 
 def constant(value: float, rows: int, typical: float | None = None) -> Errors:
@@ -73,10 +74,20 @@ def test_a_row_below_the_floor_is_compared_on_the_floor() -> None:
     assert errors(found, truth, floor=1e-6).worst.tolist() == pytest.approx([1e-4, 1e-4, 1e-10], rel=1e-3)
 
 
+@pytest.mark.parametrize(("row", "seen"), [(1.0, 1.0), (LOST, 1.0), (LOST / 2, 0.5), (TINY * 300, 300 / 2**20)])
+def test_what_a_flushed_number_is_a_factor_of_is_nobodys_loss(row: float, seen: float) -> None:
+    """attn_res' shares of far blocks: an exponential to the base of two is zero there, and exp has a few digits."""
+    truth = torch.full((2, 4), row, dtype=torch.float64)
+    truth[1] = 1.0
+    found = truth.clone()
+    found[0] = 0.0
+    assert errors(found, truth).worst[0].item() == pytest.approx(seen)
+
+
 def test_where_the_truth_is_zero_any_error_is_infinite_and_none_is_none() -> None:
     truth = torch.zeros(1, 4, dtype=torch.float64)
     assert errors(torch.zeros(1, 4), truth).worst.item() == 0.0
-    assert errors(torch.full((1, 4), 1e-3), truth).worst.item() > 1e30
+    assert errors(torch.full((1, 4), 1e-3), truth).worst.item() > 1e28
 
 
 def test_the_largest_error_may_be_twice_the_baselines_and_two_ulp() -> None:
