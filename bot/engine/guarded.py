@@ -1,53 +1,91 @@
-"""Which loads and stores of a kernel ask a mask before they touch the places of a tile.
+"""Reads how a kernel counts the places along one side of its tiles, and whether a mask ends all that it does there.
 
-A tile may only be made larger where nothing relies on its end: a place behind the last one has to be masked in whatever
-reads or writes it."""
+A tile may only be made larger where nothing relies on its end. So little is understood here, and anything else is
+refused: places are a beginning and `tl.arange(0, size)`, in one sum; a mask asks whether such a place is before a
+limit; and no call but the language's own, and few of those."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import kernels, source
-from bot.engine.bindings import bound_in
+from bot.engine.bindings import bound_in, times_bound
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
 
-MASK_AT = {"load": 1, "store": 2}
+MASK_AT = {"load": 1, "store": 2, "atomic_add": 2}
 """Where a mask stands that is not given by its name."""
-BLIND = m.Attribute(attr=m.Name("make_block_ptr") | m.Name("make_tensor_descriptor") | m.Name("advance"))
-"""Reads and writes whole tiles without a mask that could be seen."""
-LANGUAGE = m.Attribute(value=m.Name("tl"))
-PLAIN_CALLS = frozenset(("min", "max", "range", "int", "float"))
+PLAIN = frozenset(
+    (
+        *("load", "store", "atomic_add", "dot", "trans", "arange", "program_id", "zeros", "range", "static_range"),
+        *("sigmoid", "exp", "exp2", "log", "sqrt", "rsqrt", "maximum", "minimum", "abs", "where", "cdiv"),
+    )
+)
+"""What of the language a kernel may call: each of their elements is of one place."""
+BUILTINS = frozenset(("min", "max", "range"))
+ALONG = ("sum", "max", "min")
+"""What adds a tile up, each row by itself where it is told to."""
+SUM = m.BinaryOperation(operator=m.Add())
+Ok = Callable[[cst.BaseExpression], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """`tl.arange(0, size)` of a kernel, and what is made of it."""
+class Side:
+    """The places of a tile along one side, in a kernel."""
 
     kernel: cst.FunctionDef
-    begins: m.Call
     names: frozenset[str]
+    """Those that are a place and nothing else."""
+    made: frozenset[str]
+    """What is made of them, by whatever way."""
+    is_place: Ok
 
-    def shows_in(self, node: cst.CSTNode | None) -> bool:
-        if node is None:
-            return False
-        return bool(findall(node, self.begins)) or any(findall(node, m.Name(name)) for name in self.names)
+    def shows_in(self, node: cst.CSTNode) -> bool:
+        if any(findall(node, m.Name(name)) for name in self.made):
+            return True
+        return any(isinstance(one, cst.BaseExpression) and self.is_place(one) for one in findall(node, SUM))
 
 
-def made(kernel: cst.FunctionDef) -> Iterator[tuple[tuple[str, ...], cst.BaseExpression]]:
+def sum_of(name: str) -> m.BaseMatcherNode:
+    return m.BinaryOperation(left=m.Name(name), operator=m.Add()) | m.BinaryOperation(
+        operator=m.Add(), right=m.Name(name)
+    )
+
+
+def bare(value: cst.BaseExpression) -> cst.BaseExpression:
+    """Without casts."""
+    while m.matches(value, m.Call(func=m.Attribute(attr=m.Name("to")))):
+        value = cst.ensure_type(cst.ensure_type(value, cst.Call).func, cst.Attribute).value
+    return value
+
+
+def lines_of(kernel: cst.FunctionDef) -> Iterator[tuple[tuple[str, ...], cst.BaseExpression]]:
     """What each line of a kernel binds, and to what."""
     for line in findall(kernel.body, m.Assign() | m.AugAssign() | m.AnnAssign()):
         if isinstance(line, cst.Assign | cst.AugAssign | cst.AnnAssign) and line.value is not None:
             yield tuple(bound_in(line)), line.value
 
 
+def once(kernel: cst.FunctionDef) -> dict[str, cst.BaseExpression]:
+    """Names that are given one value, by a plain line, and are no parameters."""
+    plain = [line for line in findall(kernel.body, m.SimpleStatementLine()) if source.targets(line)]
+    found = {source.targets(line)[0]: source.value(line) for line in plain if len(source.targets(line)) == 1}
+    given = source.parameters(kernel)
+    tuples = {source.targets(line)[0] for line in plain if not source.is_plain(line, source.targets(line)[0])}
+    return {
+        name: value
+        for name, value in found.items()
+        if times_bound(kernel, name) == 1 and name not in given and name not in tuples
+    }
+
+
 def following(kernel: cst.FunctionDef, begins: m.BaseMatcherNode, *, through_loads: bool = True) -> frozenset[str]:
-    """Names whose value is made of what matches, by whatever way."""
-    lines = [(names, value) for names, value in made(kernel) if through_loads or not kernels.calls(value, "load")]
+    """Names whose value is made of what matches."""
+    lines = [(names, value) for names, value in lines_of(kernel) if through_loads or not kernels.calls(value, "load")]
     found: set[str] = set()
     while True:
         more = {
@@ -61,55 +99,84 @@ def following(kernel: cst.FunctionDef, begins: m.BaseMatcherNode, *, through_loa
         found |= more
 
 
-def places(kernel: cst.FunctionDef, size: str) -> Places:
+def side(kernel: cst.FunctionDef, size: str, is_begin: Ok) -> Side:
+    """Raises NotUnderstood unless the constant counts places, by sums of a beginning and all of them."""
     begins = kernels.arange_of(size)
-    if not findall(kernel, begins):
-        raise NotUnderstood(f"nothing is counted by {size}")
-    return Places(kernel, begins, following(kernel, begins))
+    values = once(kernel)
+    counts = frozenset(name for name, value in values.items() if m.matches(value, begins))
+    every = m.Name(value=m.MatchIfTrue(lambda name: name in counts)) | begins
+
+    def is_sum(value: cst.BaseExpression) -> bool:
+        if not isinstance(value, cst.BinaryOperation) or not isinstance(value.operator, cst.Add):
+            return False
+        sides = ((value.left, value.right), (value.right, value.left))
+        return any(is_begin(one) and m.matches(other, every) for one, other in sides)
+
+    sums = (one for one in findall(kernel.body, SUM) if isinstance(one, cst.BinaryOperation))
+    counted = sum(is_sum(one) for one in sums)
+    if not counted or len(findall(kernel.body, every)) != counted + 2 * len(counts):  # a line is its name and its value
+        raise NotUnderstood(f"places by {size} are made in another way")
+    names: frozenset[str] = frozenset()
+    for _ in values:
+        names |= {name for name, value in values.items() if _is_known(bare(value), names) or is_sum(bare(value))}
+
+    def is_place(value: cst.BaseExpression) -> bool:
+        return is_sum(bare(value)) or _is_known(bare(value), names)
+
+    return Side(kernel, names, following(kernel, begins), is_place)
 
 
-def _is_guard(mask: cst.BaseExpression | None, where: Places, known: frozenset[str], end: str) -> bool:
-    """Whether a mask is false behind the end, whatever else it asks."""
-    match mask:
-        case cst.Name():
-            return mask.value in known
-        case cst.Subscript():
-            return _is_guard(mask.value, where, known, end)
-        case cst.BinaryOperation(operator=cst.BitAnd()):
-            return any(_is_guard(side, where, known, end) for side in (mask.left, mask.right))
-        case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=cst.LessThan(), comparator=limit)]):
-            return where.shows_in(mask.left) and (not end or source.code(limit) == end)
-    return False
+def _is_known(value: cst.BaseExpression, names: frozenset[str]) -> bool:
+    return isinstance(value, cst.Name) and value.value in names
 
 
-def _guards(where: Places, end: str) -> frozenset[str]:
-    """Names that are bound once, to such a mask."""
-    lines = [(names[0], value) for names, value in made(where.kernel) if len(names) == 1]
-    once = [(name, value) for name, value in lines if sum(name == other for other, _ in lines) == 1]
-    known: frozenset[str] = frozenset()
-    for _ in once:
-        more = frozenset(name for name, value in once if _is_guard(value, where, known, end))
-        if more == known:
-            break
-        known = more
-    return known
+def _guards(where: Side, is_limit: Ok) -> Ok:
+    """Whether a mask is false behind the limit, whatever else it asks."""
+    values = once(where.kernel)
+
+    def is_guard(mask: cst.BaseExpression) -> bool:
+        match mask:
+            case cst.Name():
+                return mask.value in values and is_guard(values[mask.value])
+            case cst.Subscript():
+                return is_guard(mask.value)
+            case cst.BinaryOperation(operator=cst.BitAnd()):
+                return is_guard(mask.left) or is_guard(mask.right)
+            case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=cst.LessThan(), comparator=limit)]):
+                return where.is_place(mask.left) and is_limit(limit)
+        return False
+
+    return is_guard
 
 
-def refuse_unguarded(where: Places, end: str = "") -> None:
-    """Raises NotUnderstood unless every load, store and addition at these places has a mask that ends them: at `end`,
-    where that is given."""
-    if findall(where.kernel, BLIND | m.NamedExpr()):
-        raise NotUnderstood("tiles are read without a mask, or a name is bound in the middle of a line")
-    known = _guards(where, end)
-    for call in kernels.calls(where.kernel.body):
+def touching(kernel: cst.FunctionDef) -> Iterator[tuple[cst.Call, cst.BaseExpression, cst.BaseExpression | None]]:
+    """Each load, store and addition, with its place and its mask."""
+    for call in kernels.calls(kernel.body):
         name = kernels.called_name(call)
-        if isinstance(call.func, cst.Name) and name not in PLAIN_CALLS:
-            raise NotUnderstood(f"nobody looks into {name}")
-        if not (name in MASK_AT or name.startswith("atomic_")) or not call.args:
-            continue
-        mask = kernels.argument(call, MASK_AT.get(name, len(call.args)), "mask")
         place = kernels.argument(call, 0, "pointer")
-        if not m.matches(call.func, LANGUAGE) or place is None:
-            raise NotUnderstood(f"a {name} is not the language's own, or of no place")
-        if where.shows_in(place) and not _is_guard(mask, where, known, end):
-            raise NotUnderstood(f"a {name} has no mask of its places")
+        if name in MASK_AT and place is not None:
+            yield call, place, kernels.argument(call, MASK_AT[name], "mask")
+
+
+def refuse_unguarded(where: Side, is_limit: Ok) -> None:
+    """Raises NotUnderstood unless every load, store and addition at these places has a mask that ends them."""
+    is_guard = _guards(where, is_limit)
+    for call, place, mask in touching(where.kernel):
+        if where.shows_in(place) and (mask is None or not is_guard(mask)):
+            raise NotUnderstood(f"a {kernels.called_name(call)} has no mask of its places")
+
+
+def refuse_others(kernel: cst.FunctionDef, *, rows: bool = False) -> None:
+    """Raises NotUnderstood where a kernel calls what nobody looks into, or works on several places together. `rows`: it
+    may add up each row."""
+    if findall(kernel.body, m.NamedExpr() | m.Attribute(attr=m.Name("shape")) | m.While() | m.Lambda()):
+        raise NotUnderstood("it asks for the size of a tile, or does what nobody follows")
+    for call in kernels.calls(kernel.body):
+        name = kernels.called_name(call)
+        builtin = isinstance(call.func, cst.Name) and name in BUILTINS
+        if builtin or m.matches(call.func, m.Attribute(attr=m.Name("to"))):
+            continue
+        own = m.matches(call.func, m.Attribute(value=m.Name("tl")))
+        by_row = rows and name in ALONG and kernels.integer(kernels.argument(call, 1, "axis")) == 1
+        if not own or not (name in PLAIN or by_row):
+            raise NotUnderstood(f"nobody looks into {name}")

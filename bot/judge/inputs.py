@@ -50,7 +50,7 @@ def _spikes(shape: tuple[int, ...], rng: torch.Generator) -> Any:
     and in all further draws as well."""
     values = torch.linspace(-2, 2, shape[-1], dtype=torch.float64).expand(shape).clone()
     rows = values.reshape(-1, shape[-1])
-    steep, high = (0.75 + 0.5 * torch.rand(rows.shape[0], generator=rng, dtype=torch.float64) for _ in range(2))
+    steep, high = (0.8 + 0.4 * torch.rand(rows.shape[0], generator=rng, dtype=torch.float64) for _ in range(2))
     rows *= steep[:, None]
     where = torch.randint(0, shape[-1], (rows.shape[0],), generator=rng)
     where[::2] = shape[-1] - 1

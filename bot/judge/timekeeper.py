@@ -36,8 +36,9 @@ NEAR = 0.03
 more than the 5 % apart that a verdict allows: a variant of jsd that was 2.54x was refused for one of them. The middle
 of three as long as the first was not enough: beside somebody who compiled with all processors, two of 30 were 5.2 and
 6.0 % apart, and cost cross_entropy both of its winners."""
-LONGER = 5
-"""Runs that are asked again: a host that is late is late by as much, whatever it waits for."""
+LONGER, FAR = 5, 0.2
+"""Runs that are asked again are so much longer: a host that is late is late by as much, whatever it waits for. Not
+where the clocks are so far apart: a few milliseconds of lateness are not, and a backlog that no event sees might be."""
 PILOTS = 4
 TOGETHER = 8
 """Half a gigabyte of the GPU each, while they wait; and so many of those who have played may rest."""
@@ -98,7 +99,8 @@ def long_runs(run: Run) -> Burst:
     """v0 and the first variant, for so long that both clocks can tell.
 
     Whoever moves work to where no event sees it does so all along; a host that is late is late for a message. So where
-    the clocks of a run differ, three longer ones are played, and of these the one in the middle is told."""
+    the clocks of a run differ, three more are played, longer unless they are far apart, and the one in the middle is
+    told."""
     for arm in (BASELINE, FIRST):
         run(arm, 2)
     once = [max(0.5, run(arm, 10)[0] / 10) for arm in (BASELINE, FIRST)]
@@ -106,8 +108,9 @@ def long_runs(run: Run) -> Burst:
     told = _long_runs(run, count)
     if abs(_apart(told)) <= NEAR:
         return told
-    longer = max(count, min(LONGER * MAX_BURST, int(LONGER * BURST_US / min(once))))
-    return sorted((_long_runs(run, longer) for _ in range(3)), key=_apart)[1]
+    if abs(_apart(told)) <= FAR:
+        count = max(count, min(LONGER * MAX_BURST, int(LONGER * BURST_US / min(once))))
+    return sorted((_long_runs(run, count) for _ in range(3)), key=_apart)[1]
 
 
 class Timekeeper:

@@ -71,6 +71,45 @@ OTHERWISE = "the list is written in another way"
         ("tl.range(0, M, BLOCK_M)", "tl.range(0, M)", "the loop goes one by one"),
         ("tl.range(0, M, BLOCK_M)", "tl.range(0, M, 2 * BLOCK_M)", "the loop goes by another step"),
         ("acc = tl.dot(tl.trans(a), b, acc=acc)", "acc += tl.sum(a) * tl.sum(b)", "nothing is multiplied"),
+        (
+            "acc = tl.dot(tl.trans(a), b, acc=acc)",
+            "acc += tl.dot(tl.trans(a), b) * tl.load(x + m // 32)",
+            "a scale a step",
+        ),
+        ("acc = tl.dot(tl.trans(a)", "n_seen = m + BLOCK_M\n        acc = tl.dot(tl.trans(a)", "the step is counted"),
+        ("acc = tl.dot(tl.trans(a)", "tl.store(x + m, 1.0)\n        acc = tl.dot(tl.trans(a)", "a store each step"),
+        ("acc = tl.dot(tl.trans(a), b", "acc = tl.dot(tl.trans(tl.exp(a)), b", "a zero is no zero then"),
+        (
+            "b = tl.load(x + steps[:, None] * K + cols[None, :], mask=b_mask, other=0.0)",
+            "b = others.load(x, steps)",
+            "who?",
+        ),
+        (
+            "mask=b_mask, other=0.0)\n        acc = tl.dot(tl.trans",
+            "mask=b_mask)\n        acc = tl.dot(tl.trans",
+            "anything",
+        ),
+        (
+            "mask=b_mask, other=0.0)\n        acc = tl.dot(tl.trans",
+            "mask=b_mask, other=1.0)\n        acc = tl.dot(tl.trans",
+            "1",
+        ),
+        ("steps = m + tl.arange(0, BLOCK_M)", "steps = tl.arange(0, BLOCK_M)", "the mask ends elsewhere"),
+        ("b_mask = (steps < M)[:, None]", "b_mask = (steps // 2 < M)[:, None]", "so does this"),
+        ("b_mask = (steps < M)[:, None]", "b_mask = ((steps < M) < 1)[:, None]", "it is the other way round"),
+        (
+            "        acc = tl.dot(tl.trans(a)",
+            "        a_mask, _ = b_mask, 0\n        acc = tl.dot(tl.trans(a)",
+            "two masks of a name",
+        ),
+        ("        acc = tl.dot(tl.trans(a)", "        M = M - 1\n        acc = tl.dot(tl.trans(a)", "the end moves"),
+        (
+            "        acc = tl.dot(tl.trans(a)",
+            "        n = a.shape[0]\n        acc = tl.dot(tl.trans(a)",
+            "the size is asked for",
+        ),
+        ('configs=_weights_configs(), key=["N", "K"]', "_weights_configs(), [], {}", "it is pruned, by a place"),
+        ('"BLOCK_K": bk, "BLOCK_M": bm}, num_warps=nw', '"BLOCK_M": bm}, num_warps=nw', "a side is said elsewhere"),
         ("for nw in (4, 8)", "for nw in (4, 8) if bm < 32 or nw == 8", "some are left out by a clause below"),
         ("for nw in (4, 8)", "for nw in [bm // 4]", "a step says how many warps"),
         ("for bm in [16, 32]", "for bm in [8, 32]", "a step that is none of a product"),
@@ -90,6 +129,19 @@ OTHERWISE = "the list is written in another way"
 def test_left_alone(before: str, after: str, why: str) -> None:
     assert before in KERNELS_TEXT
     assert further(KERNELS_TEXT.replace(before, after)) is None, why
+
+
+def test_every_kernel_that_takes_a_list_is_asked_however_it_says_so() -> None:
+    at = KERNELS_TEXT.rindex("@triton.autotune")
+    kernel = KERNELS_TEXT[at:].replace("_weights_kernel", "_others_kernel")
+    turned = kernel.replace('configs=_weights_configs(), key=["N", "K"]', "key=[], configs=_weights_configs()")
+    both = further_ahead.rewrite(f"{KERNELS_TEXT}\n\n{turned}")
+    assert both is not None and both.kernels == ("_weights_kernel", "_others_kernel")
+    assert further(f"{KERNELS_TEXT}\n\n{turned.replace('(steps < M)[:, None] & (rows', '(rows')}") is None
+
+
+def test_a_public_function_may_serve_others() -> None:
+    assert further(KERNELS_TEXT.replace("_weights_configs", "weights_configs")) is None
 
 
 def test_a_diagonal_by_another_name_is_one() -> None:

@@ -80,6 +80,13 @@ LAUNCH = "BLOCK_M=ROWS_OF_A_TILE)"
         (LAUNCH, "BLOCK_K=ROWS_OF_A_TILE)", "it is a step"),
         (LAUNCH, "BLOCK_M=ROWS_OF_A_TILE, BLOCK_K=ROWS_OF_A_TILE)", "it is a step as well"),
         ("EACH=each)", "EACH=64)", "a launch counts tiles by itself"),
+        ("def tiles", "TILE = 64\n\n\ndef tiles", "somebody else says so many"),
+        (
+            "    N = w.shape[0]\n",
+            "    N = w.shape[0]\n    run = _product_kernel[(1,)]\n",
+            "it is launched in another way",
+        ),
+        ("_product_kernel\n", "_product_kernel\nfrom lib.ops.experts_kernels import _product_kernel as k\n", "or name"),
         ("x, dy, dw, M, N, K)", "x, dy, dw, M, N, K, BLOCK_K=ROWS_OF_A_TILE)", "the width of another kernel"),
         ("A_TILE = 64", "A_TILE = 64  # 64 rows: one warp group", "the comment would be wrong"),
         ("import torch\n", "import torch\nfrom lib.conf import *\n", "nobody knows what that brings"),
@@ -99,6 +106,31 @@ def test_left_alone_where_it_is_read_otherwise(before: str, after: str, why: str
     [
         ('@triton.autotune(configs=_rows_configs(), key=["N", "K"])\n', "", "its launch numbers are no list's"),
         ("acc = tl.dot(a, tl.trans(b), acc=acc)", "acc += tl.sum(a) + tl.sum(b)", "it multiplies no tiles"),
+        (
+            "    acc = tl.zeros((BLOCK_M",
+            "    w += tl.load(w + tl.program_id(0))\n    acc = tl.zeros((BLOCK_M",
+            "a tile's own",
+        ),
+        (
+            "rows = tl.program_id(0) * BLOCK_M +",
+            "rows = tl.program_id(1) * N + tl.program_id(0) * BLOCK_M +",
+            "in groups",
+        ),
+        ("rows = tl.program_id(0) * BLOCK_M", "rows = tl.program_id(axis) * BLOCK_M", "which number?"),
+        ("(rows < M)[:, None] & (steps", "(rows < rows + 1)[:, None] & (steps", "no limit"),
+        ("(rows < M)[:, None] & (steps", "((rows < M) < 1)[:, None] & (steps", "the other way round"),
+        (
+            "    acc = tl.zeros((BLOCK_M",
+            "    acc_n = tl.sum(rows, 0)\n    acc = tl.zeros((BLOCK_M",
+            "rows are added up",
+        ),
+        ("        acc = tl.dot(a,", "        a = others.load(x, rows)\n        acc = tl.dot(a,", "who?"),
+        ("        acc = tl.dot(a,", "        a_mask, _ = b_mask, 0\n        acc = tl.dot(a,", "two masks of a name"),
+        (
+            '"BLOCK_K": 64}, num_warps=4, num_stages=2)]',
+            '"BLOCK_K": 64}, num_warps=4, num_stages=2)][:1]',
+            "of how many?",
+        ),
         ("tl.zeros((BLOCK_M, BLOCK_N)", "tl.zeros((BLOCK_M, BLOCK_M)", "it is the width as well"),
         ("a_mask = (rows < M)[:, None] & (steps < K)[None, :]", "a_mask = (steps < K)[None, :]", "rows have no mask"),
         ("a_mask = (rows < M)[:, None] &", "a_mask = (rows < M)[:, None] |", "the mask lets others pass"),
@@ -126,6 +158,54 @@ def test_a_kernel_of_the_same_name_in_two_files_is_nobodys() -> None:
 def test_another_file_that_launches_the_kernel_has_a_height_of_its_own() -> None:
     again = HOST_TEXT.replace("ROWS_OF_A_TILE", "ROWS").replace("= 64", "= 32")
     assert taller_tiles.rewrite({**FILES, "src/lib/ops/again.py": again}) is None
+
+
+LISTED = {
+    HOST: HOST_TEXT.replace("return int(out.item())", "return out")
+    .replace("    y = torch.empty", "    begins = tiles(x)\n    y = torch.empty")
+    .replace("(tiles(x), triton", "(begins.shape[0], triton")
+    .replace("(x, w, y, M, N, K, BLOCK_M", "(x, w, y, begins, M, N, K, BLOCK_M")
+    .replace("rows, out, rows.shape[0], EACH", "rows, begins, rows.shape[0], EACH")
+    .replace("    out = torch", "    begins = torch")
+    .replace("return out", "return begins"),
+    KERNELS: KERNELS_TEXT.replace("_product_kernel(x, w, y, M", "_product_kernel(x, w, y, begins, M")
+    .replace(
+        "    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)\n    cols = tl.program_id(1) * BLOCK_N",
+        "    tile = tl.program_id(0)\n    begin = tl.load(begins + tile)\n    M = tl.load(M + begin)\n"
+        "    rows = (begin + tl.arange(0, BLOCK_M)).to(tl.int64)\n    cols = tl.program_id(1) * BLOCK_N",
+    )
+    .replace("M = tl.load(M + begin)", "end = tl.load(M + begin)")
+    .replace("(rows < M)", "(rows < end)"),
+}
+"""The same with a list of where tiles begin, as fused_moe has it."""
+
+
+def test_nobody_else_has_a_program_for_each_tile() -> None:
+    grid = '[lambda meta: (triton.cdiv(N, meta["BLOCK_N"]), triton.cdiv(K, meta["BLOCK_K"]))]'
+    host = HOST_TEXT.replace("_weights_kernel[grid]", f"_weights_kernel{grid}")
+    assert taller_tiles.rewrite({**FILES, HOST: host}) is not None
+    for count in ("tiles(x)", "many"):
+        others = host.replace("    N = dy", "    many = tiles(x)\n    N = dy").replace(
+            '(N, meta["BLOCK_N"]), t', f"({count}, 1), t"
+        )
+        assert others != host
+        assert taller_tiles.rewrite({**FILES, HOST: others}) is None
+    by_name = HOST_TEXT.replace('grid = lambda meta: (triton.cdiv(N, meta["BLOCK_N"])', "grid = lambda meta: (tiles(x)")
+    assert by_name != HOST_TEXT and taller_tiles.rewrite({**FILES, HOST: by_name}) is None
+
+
+def test_a_list_of_tiles_is_made_and_read_by_who_knows_the_height() -> None:
+    assert taller_tiles.rewrite(LISTED) is not None
+    for before, after in (
+        ("rows, begins, rows.shape[0], EACH", "rows, rows, rows.shape[0], EACH"),
+        ("(x, dy, dw, M", "(x, begins, dw, M"),
+    ):
+        assert before in LISTED[HOST]
+        assert taller_tiles.rewrite({**LISTED, HOST: LISTED[HOST].replace(before, after)}) is None
+    for before, after in (("(rows < end)", "(rows < K)"), ("begins + tile", "begins + tile // 2 * 2")):
+        assert before in LISTED[KERNELS]
+        found = taller_tiles.rewrite({**LISTED, KERNELS: LISTED[KERNELS].replace(before, after)})
+        assert (found is None) is (before == "(rows < end)")
 
 
 def test_what_somebody_measured_is_not_taken_away() -> None:

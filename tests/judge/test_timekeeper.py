@@ -317,6 +317,23 @@ def test_a_host_that_is_late_all_the_time_is_asked_for_longer() -> None:
     assert 1 < told.wall_ratio / told.event_ratio < 1 + MOST_APART
 
 
+def behind(run: Run, us: float) -> Run:
+    """The variant leaves so much for after its events, in each run once and however long that is."""
+
+    def backlog(arm: int, count: int) -> tuple[float, float]:
+        events, wall = run(arm, count)
+        hidden = min(us, 0.5 * events) if arm == FIRST else 0.0
+        return events - hidden, wall
+
+    return backlog
+
+
+@pytest.mark.parametrize("us", [8_000.0, 12_000.0])
+def test_a_backlog_that_no_event_sees_is_seen_in_runs_as_short_as_the_first(us: float) -> None:
+    told = long_runs(behind(arms(Played(4.0), Played(4.0)), us))
+    assert abs(told.wall_ratio / told.event_ratio - 1) > MOST_APART
+
+
 def test_work_that_no_event_sees_is_no_host_that_is_late() -> None:
     told = long_runs(late(arms(Played(4.0), Played(4.0, unseen=0.4)), *range(1, 20)))
     assert told.wall_ratio / told.event_ratio > 1 + MOST_APART

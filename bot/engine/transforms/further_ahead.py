@@ -17,14 +17,14 @@ on the tile: attention goes up to its diagonal without a mask, and a longer step
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import guarded, kernels, source, tuned_lists
+from bot.engine.bindings import times_bound
 from bot.engine.finding import findall, nodes
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, refuse_long_lines
@@ -36,7 +36,7 @@ EVERYBODYS = 48 * 1024
 """Bytes of shared memory that every GPU gives a program."""
 WIDEST = 4
 """Bytes of a number."""
-PLACE = m.Call(func=m.Attribute(m.Name("tl"), m.Name("program_id")))
+LOADED = m.Call(func=m.Attribute(m.Name("tl"), m.Name("load")))
 TITLE = "Longer steps, and more of them under way"
 COMMENT = "Longer steps, and three of them under way: tensor cores wait for less."
 
@@ -72,41 +72,88 @@ def _numbers(whole: cst.ListComp, given: cst.BaseExpression) -> tuple[cst.Intege
     return found
 
 
-def _listed(whole: cst.BaseExpression, step: str) -> Listed:
+def _listed(whole: cst.BaseExpression, kernel: cst.FunctionDef, step: str) -> Listed:
     if not isinstance(whole, cst.ListComp) or not m.matches(whole.elt, tuned_lists.CONFIG):
         raise NotUnderstood("the list is written in another way")
     if any(clause.ifs for clause in _clauses(whole)):
         raise NotUnderstood("some are left out")
     call = cst.ensure_type(whole.elt, cst.Call)
     constants, stages = kernels.argument(call, 0, "kwargs"), kernels.argument(call, 2, "num_stages")
-    if not isinstance(stages, cst.Integer) or not isinstance(constants, cst.Dict):
+    if not isinstance(stages, cst.Integer):
         raise NotUnderstood("how many steps are under way is no number, or several")
-    steps = _numbers(whole, tuned_lists.entry(constants, step))
+    sizes = {name: _numbers(whole, given) for name, given in tuned_lists.entries(constants)}
+    steps = sizes.get(step, ())
     lengths = [int(one.value, 0) for one in steps]
-    if kernels.integer(stages) != FEW_STAGES or not SHORTEST_STEP <= min(lengths) <= max(lengths) <= LONGEST_STEP:
+    if kernels.integer(stages) != FEW_STAGES or not lengths:
         raise NotUnderstood("more is under way, or one step at a time on purpose")
-    others = [one.value for one in constants.elements if isinstance(one, cst.DictElement)]
-    sizes = [min(int(number.value, 0) for number in _numbers(whole, other)) for other in others]
-    if STAGES * 2 * min(lengths) * (sum(sizes) - min(lengths)) * WIDEST > EVERYBODYS:
-        raise NotUnderstood("the smallest of them would not fit every GPU")
+    if not SHORTEST_STEP <= min(lengths) <= max(lengths) <= LONGEST_STEP:
+        raise NotUnderstood("its steps are none of a product, or are long already")
+    _refuse_large(
+        kernel, step, 2 * min(lengths), {name: min(int(n.value, 0) for n in few) for name, few in sizes.items()}
+    )
     return Listed(whole, stages, steps)
+
+
+def _refuse_large(kernel: cst.FunctionDef, step: str, longer: int, least: Mapping[str, int]) -> None:
+    """Raises NotUnderstood where the smallest of a list would not fit every GPU."""
+    sides = {source.code(one.args[1].value) for one in kernels.calls(kernel.body, "arange") if len(one.args) == 2}
+    if not sides <= least.keys():
+        raise NotUnderstood("a side of a tile is not in the list")
+    widest = max((least[one] for one in sides if one != step), default=0)
+    if STAGES * longer * widest * WIDEST * len(_operands(kernel)) > EVERYBODYS:
+        raise NotUnderstood("the smallest of them would not fit every GPU")
+
+
+def _operands(kernel: cst.FunctionDef) -> frozenset[str]:
+    """What is multiplied: loaded, and nothing else done to it, so that a zero in it is a zero in the product."""
+    values, found = guarded.once(kernel), set[str]()
+    for call in kernels.calls(kernel.body, "dot"):
+        for place in (0, 1):
+            said = guarded.bare(kernels.argument(call, place, ("input", "other")[place]) or cst.Ellipsis())
+            if isinstance(said, cst.Call) and kernels.called_name(said) == "trans" and len(said.args) == 1:
+                said = guarded.bare(said.args[0].value)
+            loaded = values.get(said.value) if isinstance(said, cst.Name) else None
+            if loaded is None or not m.matches(guarded.bare(loaded), LOADED):
+                raise NotUnderstood("what is multiplied is more than what was loaded")
+            found.add(source.code(said))
+    return frozenset(found)
 
 
 def _step(kernel: cst.FunctionDef) -> str:
     """The constant that its loop goes by, where longer ones change nothing."""
-    _, end, step = tuned_lists.loop_of(kernel)
-    tile = guarded.following(kernel, PLACE, through_loads=False)
-    limit = source.expression(end)
-    if findall(limit, PLACE) or any(findall(limit, m.Name(one)) for one in (*tile, *_tuned_constants(kernel))):
-        raise NotUnderstood("how far it goes depends on the tile")
-    guarded.refuse_unguarded(guarded.places(kernel, step), end)
+    loop, end, step = tuned_lists.loop_of(kernel)
+    turn = str(cst.ensure_type(loop.target, cst.Name).value)
+    places = guarded.side(kernel, step, lambda begin: m.matches(begin, m.Name(turn)))
+    mentions = {name: len(findall(kernel, m.Name(name))) for name in (turn, step)}
+    sums = sum(places.is_place(one) for one in findall(kernel.body, guarded.sum_of(turn)))
+    if mentions[turn] != 1 + sums or mentions[step] != 2 + len(findall(kernel.body, kernels.arange_of(step))):
+        raise NotUnderstood("a turn, or its step, is more than the places that it begins")
+    _refuse_moving(kernel, end)
+    guarded.refuse_others(kernel)
+    guarded.refuse_unguarded(places, lambda limit: source.code(limit) == source.code(end))
+    _operands(kernel)
+    for call, place, _ in guarded.touching(kernel):
+        other = kernels.argument(call, 2, "other")
+        if places.shows_in(place) and kernels.called_name(call) != "load":
+            raise NotUnderstood("something is stored in each turn")
+        if places.shows_in(place) and (other is None or source.code(other) not in ("0", "0.0")):
+            raise NotUnderstood("behind the end there may be anything")
     return step
 
 
-def _tuned_constants(kernel: cst.FunctionDef) -> frozenset[str]:
-    """Constants that count places, and what is made of them."""
+def _refuse_moving(kernel: cst.FunctionDef, end: cst.BaseExpression) -> None:
+    """Raises NotUnderstood where it depends on the tile how far a loop goes, or changes meanwhile."""
+    place = m.Call(func=m.Attribute(m.Name("tl"), m.Name("program_id")))
     sizes = {name for name in kernels.constants(kernel) if findall(kernel, kernels.arange_of(name))}
-    return frozenset(sizes.union(*(guarded.following(kernel, m.Name(one), through_loads=False) for one in sizes)))
+    tile = sizes.union(
+        guarded.following(kernel, place, through_loads=False),
+        *(guarded.following(kernel, m.Name(one), through_loads=False) for one in sizes),
+    )
+    if findall(end, place) or any(findall(end, m.Name(one)) for one in tile):
+        raise NotUnderstood("how far it goes depends on the tile")
+    names = {cst.ensure_type(one, cst.Name).value for one in findall(end, m.Name())}
+    if any(times_bound(kernel, name) > (name not in source.parameters(kernel)) for name in names):
+        raise NotUnderstood("its end is given another value")
 
 
 def _lists(module: cst.Module) -> Iterator[tuple[Listed, tuple[str, ...]]]:
@@ -114,22 +161,21 @@ def _lists(module: cst.Module) -> Iterator[tuple[Listed, tuple[str, ...]]]:
     if findall(module, m.Attribute(attr=m.Name("configs"))):
         raise NotUnderstood("somebody reads a list later")
     tuned = [kernel for kernel in source.functions(module) if kernels.is_tuned(kernel)]
-    for said, same in itertools.groupby(sorted(tuned, key=_said), key=_said):
-        takers = list(same)
+    for said in dict.fromkeys(source.code(tuned_lists.offered(kernel)) for kernel in tuned):
+        takers = tuned_lists.takers(module, said)
         try:
             if len(takers) > 1 and not said.endswith("()"):
                 raise NotUnderstood("the same is written twice")
-            (several,) = [
-                one for one in tuned_lists.written(module, takers[0]) if not m.matches(one, tuned_lists.OF_ONE)
-            ]
-            (step,) = {_step(kernel) for kernel in takers}
-            yield _listed(several, step), tuple(str(kernel.name.value) for kernel in takers)
-        except (NotUnderstood, ValueError):  # several lists, or steps
+            lists = tuned_lists.written(module, takers[0])
+            several = [one for one in lists if not m.matches(one, tuned_lists.OF_ONE)]
+            steps = {_step(kernel) for kernel in takers}
+            if len(several) != 1 or len(steps) != 1:
+                raise NotUnderstood("there are several lists, or steps")
+            (step,) = steps
+            found = [_listed(several[0], kernel, step) for kernel in takers]
+            yield found[0], tuple(str(kernel.name.value) for kernel in takers)
+        except NotUnderstood:
             continue
-
-
-def _said(kernel: cst.FunctionDef) -> str:
-    return source.code(cst.ensure_type(kernel.decorators[0].decorator, cst.Call).args[0].value)
 
 
 def _longer(module: cst.Module, lists: Sequence[Listed]) -> cst.Module:

@@ -18,23 +18,22 @@ store has a mask for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import guarded, kernels, source, tuned_lists
+from bot.engine import guarded, heights, kernels, source, tuned_lists
 from bot.engine.finding import findall, nodes
+from bot.engine.heights import Given, Height, Modules
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms.rewrite import FilesRewrite
 
-Modules = Mapping[str, cst.Module]
-Given = list[tuple[cst.Call, cst.Arg]]
-FEWEST, TALLEST = 16, 128
 SHORTEST_STEP = 16
 """What a product asks for."""
-LAUNCH = m.Call(func=m.Subscript())
+PROGRAM = m.Call(func=m.Attribute(m.Name("tl"), m.Name("program_id")))
+LOADED = m.Call(func=m.Attribute(m.Name("tl"), m.Name("load")))
 COUNTING = m.BinaryOperation(operator=m.Add() | m.Subtract() | m.FloorDivide() | m.Modulo())
 TITLE = "Taller tiles of products"
 WHY = (
@@ -43,87 +42,6 @@ WHY = (
 )
 COMMENT = "Twice the rows for each tile of the other operand that is loaded."
 HALVED = "Half the step beside tiles of twice the rows, so that it fits where it did."
-
-
-@dataclass(frozen=True, slots=True)
-class Height:
-    """`NAME = 64` of a module."""
-
-    path: str
-    name: str
-    rows: int
-    line: cst.SimpleStatementLine
-
-
-def _heights(path: str, module: cst.Module) -> Iterator[Height]:
-    for line in module.body:
-        name = next(iter(source.targets(line)), "")
-        if not name.isupper() or not isinstance(line, cst.SimpleStatementLine) or not source.is_plain(line, name):
-            continue
-        rows = kernels.integer(source.value(line))
-        if rows is None or not FEWEST <= rows < TALLEST or rows & (rows - 1):
-            continue
-        said = line.trailing_whitespace.comment
-        if said is None or str(rows) not in said.value:  # it would be said of another number
-            yield Height(path, name, rows, line)
-
-
-def _launches(tree: cst.CSTNode) -> list[cst.Call]:
-    return [cst.ensure_type(call, cst.Call) for call in findall(tree, LAUNCH)]
-
-
-def _launched(call: cst.Call) -> str:
-    return source.code(cst.ensure_type(call.func, cst.Subscript).value)
-
-
-def _given(tree: cst.CSTNode, name: str) -> Given:
-    """Where launches are given it by another name."""
-    return [
-        (call, arg)
-        for call in _launches(tree)
-        for arg in call.args
-        if arg.keyword is not None and m.matches(arg.value, m.Name(name))
-    ]
-
-
-def _named(tree: cst.CSTNode, name: str) -> int:
-    """How often it is named: names of arguments are other functions' words."""
-    words = [arg.keyword for arg in findall(tree, m.Arg()) if isinstance(arg, cst.Arg)]
-    found = (node for node in nodes(tree, with_air=False) if isinstance(node, cst.Name) and node.value == name)
-    return sum(not any(node is word for word in words) for node in found)
-
-
-def _is_mentioned(module: cst.Module, name: str) -> bool:
-    """Whether another file may know it: by an import, as a part of this module, or as a word."""
-    word = m.SimpleString(value=m.MatchIfTrue(lambda said: said.strip("\"'") == name))
-    return bool(findall(module, m.ImportAlias(name=m.Name(name)) | m.Attribute(attr=m.Name(name)) | word))
-
-
-def _defaults(module: cst.Module, name: str) -> list[tuple[cst.FunctionDef, str]]:
-    return [
-        (function, str(one.name.value))
-        for function in source.functions(module)
-        for one in (*function.params.params, *function.params.kwonly_params)
-        if m.matches(one, m.Param(default=m.Name(name)))
-    ]
-
-
-def _only_launches(modules: Modules, path: str, function: cst.FunctionDef, parameter: str) -> Given:
-    """The launches that the parameter reaches. Raises NotUnderstood where it is more than what these are given, and
-    where somebody may call the function with another one."""
-    given, name = _given(function, parameter), str(function.name.value)
-    if _named(function, parameter) != 1 + len(given) or function.decorators:
-        raise NotUnderstood(f"{parameter} is more than what launches are given")
-    calls = [one for one in kernels.calls(modules[path], name) if isinstance(one.func, cst.Name)]
-    others = [module for other, module in modules.items() if other != path]
-    if _named(modules[path], name) != 1 + len(calls) or any(_is_mentioned(module, name) for module in others):
-        raise NotUnderstood(f"somebody may call {name} by another way")
-    place = source.parameters(function).index(parameter)
-    for call in calls:
-        words = [arg.keyword.value for arg in call.args if arg.keyword is not None]
-        if parameter in words or any(arg.star for arg in call.args) or len(call.args) - len(words) > place:
-            raise NotUnderstood(f"somebody gives {parameter} another height")
-    return given
 
 
 def _kernel(modules: Modules, name: str) -> tuple[cst.Module, cst.FunctionDef]:
@@ -141,65 +59,144 @@ def _counts(kernel: cst.FunctionDef, parameter: str) -> bool:
         for side in (cst.ensure_type(one, cst.BinaryOperation).left, cst.ensure_type(one, cst.BinaryOperation).right)
         if m.matches(side, m.Name(parameter))
     ]
-    return _named(kernel, parameter) == 1 + len(sides)
+    return heights.named(kernel, parameter) == 1 + len(sides)
 
 
-def _refuse_other(kernel: cst.FunctionDef, parameter: str) -> None:
-    """Raises NotUnderstood unless it tunes itself, adds products up in rows that the parameter counts, and has a mask
-    for these rows wherever it reads or writes them."""
+def _refuse_other(kernel: cst.FunctionDef, parameter: str) -> frozenset[str]:
+    """The pointers to what belongs to one tile. Raises NotUnderstood unless it tunes itself, adds products up in rows
+    that the parameter counts, and has a mask for these rows wherever it reads or writes them."""
     if not kernels.is_tuned(kernel) or not kernels.calls(kernel.body, "dot"):
         raise NotUnderstood("it does not tune itself, or multiplies nothing")
+    guarded.refuse_others(kernel, rows=True)
     other = m.Element(value=~m.Name(parameter))
     first = m.Element(m.Name(parameter))
     high = m.Tuple(elements=[first, other]) | m.List(elements=[first, other])
     shapes = [kernels.argument(call, 0, "shape") for call in kernels.calls(kernel.body, "zeros")]
     if not shapes or not all(shape is not None and m.matches(shape, high) for shape in shapes):
         raise NotUnderstood("its sums are not as many rows high")
+    values = guarded.once(kernel)
+    begins = _Begins(values, parameter)
+    rows = guarded.side(kernel, parameter, begins.is_begin)
     counted = len(findall(kernel.body, kernels.arange_of(parameter)))
-    place = m.Call(func=m.Attribute(m.Name("tl"), m.Name("program_id")))
-    begin = m.BinaryOperation(left=place | m.Name(), operator=m.Multiply(), right=m.Name(parameter))
-    programs = guarded.following(kernel, place, through_loads=False)
-    begins = [cst.ensure_type(one, cst.BinaryOperation).left for one in findall(kernel.body, begin)]
-    if any(isinstance(one, cst.Name) and one.value not in programs for one in begins):
-        raise NotUnderstood("it is a stride as well")
-    if _named(kernel, parameter) != 1 + len(shapes) + counted + len(begins):
+    by_number = [one for one in findall(kernel.body, m.BinaryOperation()) if begins.is_of_program(one)]
+    if heights.named(kernel, parameter) != 1 + len(shapes) + counted + len(by_number):
         raise NotUnderstood("it is more than a height")
-    guarded.refuse_unguarded(guarded.places(kernel, parameter))
+    guarded.refuse_unguarded(rows, lambda limit: begins.is_limit(limit, loaded=not by_number))
+    return _of_a_tile(kernel, rows, values, by_number)
 
 
-def _refuse_literals(modules: Modules, rows: int) -> None:
-    """Raises NotUnderstood where a launch says so many rows by itself: it may go through the same tiles."""
-    for module in modules.values():
-        for call in _launches(module):
-            if any(kernels.integer(arg.value) == rows for arg in call.args):
-                raise NotUnderstood("a launch says so many rows by itself")
+@dataclass(frozen=True, slots=True)
+class _Begins:
+    """Where the rows of a tile may begin: at so many a program, or where a list says."""
+
+    values: Mapping[str, cst.BaseExpression]
+    parameter: str
+
+    def is_begin(self, node: cst.BaseExpression) -> bool:
+        return self.is_of_program(node) or self._is_loaded(node)
+
+    def is_of_program(self, node: cst.CSTNode) -> bool:
+        """`tl.program_id(0) * SIZE`."""
+        if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Multiply):
+            return False
+        said = self.values.get(node.left.value, node.left) if isinstance(node.left, cst.Name) else node.left
+        return bool(m.matches(said, PROGRAM) and m.matches(node.right, m.Name(self.parameter)))
+
+    def _is_loaded(self, node: cst.BaseExpression) -> bool:
+        said = self.values.get(node.value) if isinstance(node, cst.Name) else None
+        return said is not None and m.matches(guarded.bare(said), LOADED)
+
+    def is_limit(self, node: cst.BaseExpression, *, loaded: bool) -> bool:
+        """What a list says where a list says the beginning, and else a number of the launch: a limit behind all tiles
+        of a group is none."""
+        return self._is_loaded(node) if loaded else isinstance(node, cst.Name) and node.value not in self.values
+
+
+def _of_a_tile(
+    kernel: cst.FunctionDef,
+    rows: guarded.Side,
+    values: Mapping[str, cst.BaseExpression],
+    by_number: Collection[cst.CSTNode],
+) -> frozenset[str]:
+    """What is read and written at the number of a tile, and at none of its rows."""
+    said = [one for one in by_number if isinstance(one, cst.BinaryOperation)]
+    begins = [values.get(one.left.value, one.left) if isinstance(one.left, cst.Name) else one.left for one in said]
+    if not begins:
+        begun = {name for name, value in values.items() if m.matches(guarded.bare(value), LOADED)}
+        sums = {name: findall(kernel.body, guarded.sum_of(name)) for name in begun}
+        begins = [values[name] for name, found in sums.items() if any(map(rows.is_place, found))]
+    told = [_programs(begin, values) for begin in begins]
+    numbers = [number for every in told for number in every]
+    if not begins or not all(told) or not all(number.isdigit() for number in numbers):
+        raise NotUnderstood("nobody can tell which number a tile has")
+    number = m.OneOf(*(m.Call(func=PROGRAM.func, args=[m.Arg(m.Integer(one))]) for one in dict.fromkeys(numbers)))
+    made = guarded.following(kernel, number, through_loads=False)
+    found = set[str]()
+    for _, place, _ in guarded.touching(kernel):
+        if rows.shows_in(place) or not (findall(place, number) or any(findall(place, m.Name(one)) for one in made)):
+            continue
+        pointer = place
+        while isinstance(pointer, cst.BinaryOperation):
+            pointer = pointer.left
+        if not isinstance(pointer, cst.Name) or pointer.value not in source.parameters(kernel):
+            raise NotUnderstood("what belongs to a tile does not begin with a pointer")
+        found.add(str(pointer.value))
+    return frozenset(found)
+
+
+def _programs(node: cst.CSTNode, values: Mapping[str, cst.BaseExpression]) -> list[str]:
+    """The axes of the grid that something is made of, by its own words and names that are bound once."""
+    found = [cst.ensure_type(one, cst.Call) for one in findall(node, PROGRAM)]
+    axes = [source.code(one.args[0].value) for one in found if len(one.args) == 1]
+    for name in {cst.ensure_type(one, cst.Name).value for one in findall(node, m.Name())}:
+        if name in values and m.matches(values[name], PROGRAM):
+            axes += _programs(values[name], {})
+    return axes
+
+
+def _host(call: cst.Call, kernel: cst.FunctionDef, pointer: str) -> str:
+    """What a launch gives a pointer, by its name."""
+    said = kernels.told(call, kernel, pointer)
+    if not isinstance(said, cst.Name) or any(arg.star for arg in call.args):
+        raise NotUnderstood("nobody can tell what a tile's own list is")
+    return str(said.value)
 
 
 def _tall(modules: Modules, height: Height) -> tuple[str, ...]:
     """The kernels that would have taller tiles."""
-    module, name = modules[height.path], height.name
-    given, defaults = _given(module, name), _defaults(module, name)
-    if _named(module, name) != 1 + len(given) + len(defaults):
-        raise NotUnderstood(f"{name} is read for something else too")
-    if any(_is_mentioned(one, name) or findall(one, m.ImportFrom(names=m.ImportStar())) for one in modules.values()):
-        raise NotUnderstood(f"another file may read {name}")
-    _refuse_literals(modules, height.rows)
-    for function, parameter in defaults:
-        given = [*given, *_only_launches(modules, height.path, function, parameter)]
-    tall: dict[str, str] = {}
+    given = heights.given_everywhere(modules, height)
+    heights.refuse_numbers(modules, height)
+    tall, own, counting = dict[str, None](), set[str](), list[cst.Call]()
     for call, arg in given:
-        launched, parameter = _launched(call), source.code(cst.ensure_type(arg.keyword, cst.Name))
-        _, kernel = _kernel(modules, launched)
-        if not _counts(kernel, parameter):
-            _refuse_other(kernel, parameter)
-            tall[launched] = parameter
-        mine = [one for other, one in given if _launched(other) == launched]
-        every = sum(_launched(other) == launched for one in modules.values() for other in _launches(one))
-        if len(mine) != every or {source.code(cst.ensure_type(one.keyword, cst.Name)) for one in mine} != {parameter}:
-            raise NotUnderstood(f"{launched} is launched with another height as well")
+        launched, parameter = heights.launched(call), source.code(cst.ensure_type(arg.keyword, cst.Name))
+        kernel = _kernel(modules, launched)[1]
+        if _counts(kernel, parameter):
+            counting.append(call)
+            continue
+        own |= {_host(call, kernel, pointer) for pointer in _refuse_other(kernel, parameter)}
+        tall[launched] = None
     if not tall:
-        raise NotUnderstood(f"{name} is the height of no product")
+        raise NotUnderstood(f"{height.name} is the height of no product")
+    _refuse_own(modules, height, given, counting, own)
     return tuple(tall)
+
+
+def _refuse_own(
+    modules: Modules, height: Height, given: Given, counting: Collection[cst.Call], own: Collection[str]
+) -> None:
+    """Raises NotUnderstood unless what belongs to one tile is made by those who count them, and read by nobody else."""
+    known = [call for call, _ in given]
+    for name in own:
+        if not any(m.matches(arg.value, m.Name(name)) for call in counting for arg in call.args):
+            raise NotUnderstood(f"nobody knows how many rows a tile of {name} has")
+        launches = (call for module in modules.values() for call in heights.launches(module))
+        if any(findall(call, m.Name(name)) and not any(call is one for one in known) for call in launches):
+            raise NotUnderstood(f"somebody else goes through {name}")
+    counts = heights.counts(modules, height, own)
+    for module in modules.values():
+        for call in heights.launches(module):
+            if counts(call.func) and not any(call is one for one in known):
+                raise NotUnderstood("somebody else has a program for each tile")
 
 
 def _halved(modules: Modules, tall: tuple[str, ...]) -> dict[cst.CSTNode, cst.CSTNode]:
@@ -209,6 +206,7 @@ def _halved(modules: Modules, tall: tuple[str, ...]) -> dict[cst.CSTNode, cst.CS
         module, kernel = _kernel(modules, name)
         for written in tuned_lists.written(module, kernel):
             if not m.matches(written, tuned_lists.OF_ONE):
+                _refuse_unknown(module, written)
                 continue
             config = cst.ensure_type(cst.ensure_type(written, cst.List).elements[0].value, cst.Call)
             step = tuned_lists.entry(kernels.argument(config, 0, "kwargs"), tuned_lists.loop_of(kernel)[2])
@@ -217,6 +215,16 @@ def _halved(modules: Modules, tall: tuple[str, ...]) -> dict[cst.CSTNode, cst.CS
                 raise NotUnderstood("a list of one cannot take half of its step")
             new[step] = cst.Integer(str(length // 2))
     return new
+
+
+def _refuse_unknown(module: cst.Module, written: cst.BaseExpression) -> None:
+    """Raises NotUnderstood where nobody can tell that a list has several entries, of which small ones still fit: it is
+    written as a whole, or added to in a loop."""
+    if m.matches(written, m.ListComp() | m.List(elements=[m.Element(), m.AtLeastN(m.Element(), n=1)])):
+        return
+    added = m.Call(func=m.Attribute(value=m.Name(source.code(written)), attr=m.Name("append")))
+    if not isinstance(written, cst.Name) or not any(findall(loop, added) for loop in findall(module, m.For())):
+        raise NotUnderstood("nobody can tell how many a list has")
 
 
 def _changed(module: cst.Module, height: Height, halved: Mapping[cst.CSTNode, cst.CSTNode], *, here: bool) -> str:
@@ -250,7 +258,7 @@ def rewrite(files: Mapping[str, str]) -> FilesRewrite | None:
         modules = {path: source.parse(text) for path, text in files.items()}
     except NotUnderstood:
         return None
-    for height in [one for path, module in modules.items() for one in _heights(path, module)]:
+    for height in [one for path, module in modules.items() for one in heights.heights(path, module)]:
         try:
             tall = _tall(modules, height)
             halved = _halved(modules, tall)
