@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from functools import lru_cache
 
 import libcst as cst
 import libcst.matchers as m
 
 from bot.engine.finding import findall
+
+ASSIGNMENT = m.Assign() | m.AugAssign() | m.AnnAssign()
 
 
 def bound_in(node: cst.CSTNode) -> Counter[str]:
@@ -26,6 +29,17 @@ def _root(name: cst.BaseExpression) -> cst.BaseExpression:
     while isinstance(name, cst.Attribute):
         name = name.value
     return name
+
+
+def made_of(lines: Collection[cst.CSTNode], begins: m.BaseMatcherNode) -> frozenset[str]:
+    """Names that some of the lines make of what matches, or of such names."""
+    found: set[str] = set()
+    while True:
+        of = [one for one in lines if findall(one, begins) or any(findall(one, m.Name(name)) for name in found)]
+        more = {name for one in of for name in bound_in(one)}
+        if more <= found:
+            return frozenset(found)
+        found |= more
 
 
 @lru_cache(maxsize=16)

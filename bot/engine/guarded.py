@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import kernels, source
-from bot.engine.bindings import bound_in, times_bound
+from bot.engine import kernels
+from bot.engine.addresses import names_of, without_casts
+from bot.engine.bindings import ASSIGNMENT, made_of
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
 
@@ -30,7 +31,9 @@ BUILTINS = frozenset(("min", "max", "range"))
 ALONG = ("sum", "max", "min")
 """What adds a tile up, each row by itself where it is told to."""
 SUM = m.BinaryOperation(operator=m.Add())
-Ok = Callable[[cst.BaseExpression], bool]
+PROGRAM = m.Call(func=m.Attribute(m.Name("tl"), m.Name("program_id")))
+LOADED = m.Call(func=m.Attribute(m.Name("tl"), m.Name("load")))
+Test = Callable[[cst.BaseExpression], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class Side:
     """Those that are a place and nothing else."""
     made: frozenset[str]
     """What is made of them, by whatever way."""
-    is_place: Ok
+    is_place: Test
 
     def shows_in(self, node: cst.CSTNode) -> bool:
         if any(findall(node, m.Name(name)) for name in self.made):
@@ -56,53 +59,16 @@ def sum_of(name: str) -> m.BaseMatcherNode:
     )
 
 
-def bare(value: cst.BaseExpression) -> cst.BaseExpression:
-    """Without casts."""
-    while m.matches(value, m.Call(func=m.Attribute(attr=m.Name("to")))):
-        value = cst.ensure_type(cst.ensure_type(value, cst.Call).func, cst.Attribute).value
-    return value
-
-
-def lines_of(kernel: cst.FunctionDef) -> Iterator[tuple[tuple[str, ...], cst.BaseExpression]]:
-    """What each line of a kernel binds, and to what."""
-    for line in findall(kernel.body, m.Assign() | m.AugAssign() | m.AnnAssign()):
-        if isinstance(line, cst.Assign | cst.AugAssign | cst.AnnAssign) and line.value is not None:
-            yield tuple(bound_in(line)), line.value
-
-
-def once(kernel: cst.FunctionDef) -> dict[str, cst.BaseExpression]:
-    """Names that are given one value, by a plain line, and are no parameters."""
-    plain = [line for line in findall(kernel.body, m.SimpleStatementLine()) if source.targets(line)]
-    found = {source.targets(line)[0]: source.value(line) for line in plain if len(source.targets(line)) == 1}
-    given = source.parameters(kernel)
-    tuples = {source.targets(line)[0] for line in plain if not source.is_plain(line, source.targets(line)[0])}
-    return {
-        name: value
-        for name, value in found.items()
-        if times_bound(kernel, name) == 1 and name not in given and name not in tuples
-    }
-
-
 def following(kernel: cst.FunctionDef, begins: m.BaseMatcherNode, *, through_loads: bool = True) -> frozenset[str]:
-    """Names whose value is made of what matches."""
-    lines = [(names, value) for names, value in lines_of(kernel) if through_loads or not kernels.calls(value, "load")]
-    found: set[str] = set()
-    while True:
-        more = {
-            name
-            for names, value in lines
-            if findall(value, begins) or any(findall(value, m.Name(one)) for one in found)
-            for name in names
-        }
-        if more <= found:
-            return frozenset(found)
-        found |= more
+    """Names of a kernel whose value is made of what matches."""
+    lines = findall(kernel, ASSIGNMENT)
+    return made_of([one for one in lines if through_loads or not kernels.calls(one, "load")], begins)
 
 
-def side(kernel: cst.FunctionDef, size: str, is_begin: Ok) -> Side:
+def side(kernel: cst.FunctionDef, size: str, is_begin: Test) -> Side:
     """Raises NotUnderstood unless the constant counts places, by sums of a beginning and all of them."""
     begins = kernels.arange_of(size)
-    values = once(kernel)
+    values = names_of(kernel).made
     counts = frozenset(name for name, value in values.items() if m.matches(value, begins))
     every = m.Name(value=m.MatchIfTrue(lambda name: name in counts)) | begins
 
@@ -117,22 +83,19 @@ def side(kernel: cst.FunctionDef, size: str, is_begin: Ok) -> Side:
     if not counted or len(findall(kernel.body, every)) != counted + 2 * len(counts):  # a line is its name and its value
         raise NotUnderstood(f"places by {size} are made in another way")
     names: frozenset[str] = frozenset()
-    for _ in values:
-        names |= {name for name, value in values.items() if _is_known(bare(value), names) or is_sum(bare(value))}
 
     def is_place(value: cst.BaseExpression) -> bool:
-        return is_sum(bare(value)) or _is_known(bare(value), names)
+        plain = without_casts(value)
+        return is_sum(plain) or (isinstance(plain, cst.Name) and plain.value in names)
 
+    for _ in values:
+        names |= {name for name, value in values.items() if is_place(value)}
     return Side(kernel, names, following(kernel, begins), is_place)
 
 
-def _is_known(value: cst.BaseExpression, names: frozenset[str]) -> bool:
-    return isinstance(value, cst.Name) and value.value in names
-
-
-def _guards(where: Side, is_limit: Ok) -> Ok:
+def _guards(where: Side, is_limit: Test) -> Test:
     """Whether a mask is false behind the limit, whatever else it asks."""
-    values = once(where.kernel)
+    values = names_of(where.kernel).made
 
     def is_guard(mask: cst.BaseExpression) -> bool:
         match mask:
@@ -158,7 +121,7 @@ def touching(kernel: cst.FunctionDef) -> Iterator[tuple[cst.Call, cst.BaseExpres
             yield call, place, kernels.argument(call, MASK_AT[name], "mask")
 
 
-def refuse_unguarded(where: Side, is_limit: Ok) -> None:
+def refuse_unguarded(where: Side, is_limit: Test) -> None:
     """Raises NotUnderstood unless every load, store and addition at these places has a mask that ends them."""
     is_guard = _guards(where, is_limit)
     for call, place, mask in touching(where.kernel):

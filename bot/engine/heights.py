@@ -10,6 +10,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import kernels, source, tuned_lists
+from bot.engine.bindings import bound_in
 from bot.engine.finding import findall, nodes
 from bot.engine.source import NotUnderstood
 
@@ -29,7 +30,7 @@ class Height:
     line: cst.SimpleStatementLine
 
 
-def heights(path: str, module: cst.Module) -> Iterator[Height]:
+def constants(path: str, module: cst.Module) -> Iterator[Height]:
     for line in module.body:
         name = next(iter(source.targets(line)), "")
         if not name.isupper() or not isinstance(line, cst.SimpleStatementLine) or not source.is_plain(line, name):
@@ -103,17 +104,12 @@ def _only_launches(modules: Modules, path: str, function: cst.FunctionDef, param
 def refuse_numbers(modules: Modules, height: Height) -> None:
     """Raises NotUnderstood where the number stands elsewhere, but in lists of launch numbers: somebody may go through
     the same tiles by it."""
-    for module in modules.values():
+    for path, module in modules.items():
         lists = [one for one in source.functions(module) if findall(one, tuned_lists.CONFIG)]
         every = [one for one in findall(module, m.Integer()) if kernels.integer(one) == height.rows]
         known = [one for each in lists for one in findall(each, m.Integer()) if kernels.integer(one) == height.rows]
-        mine = height.path == _path_of(modules, module)
-        if len(every) != len(known) + mine:
+        if len(every) != len(known) + (path == height.path):
             raise NotUnderstood("somebody says so many rows by itself")
-
-
-def _path_of(modules: Modules, module: cst.Module) -> str:
-    return next(path for path, one in modules.items() if one is module)
 
 
 def _refuse_parts(modules: Modules, names: Collection[str]) -> None:
@@ -152,20 +148,21 @@ def counts(modules: Modules, height: Height, own: Collection[str]) -> Callable[[
     """Whether an expression of the host is made of how many tiles there are: of what belongs to one tile each, or of
     what a function returns that has the constant for a default."""
     module = modules[height.path]
-    calls = m.Call(func=m.OneOf(m.Name(""), *(m.Name(one.name.value) for one, _ in _defaults(module, height.name))))
-    lines = [cst.ensure_type(one, cst.Assign) for one in findall(module, m.Assign())]
+    counting = {str(one.name.value) for one, _ in _defaults(module, height.name)}
+    calls = m.Call(func=m.Name(value=m.MatchIfTrue(lambda name: name in counting)))
+    lines = findall(module, m.Assign(targets=[m.AssignTarget(target=m.Name())]))
     names = set(own)
     while True:
-        more = {
-            name
-            for line in lines
-            if any(findall(line.value, m.Name(one)) for one in names)
-            or m.matches(line.value, calls)
-            or (isinstance(line.value, cst.Lambda | cst.Tuple) and findall(line.value, calls))
-            for name in (source.targets(cst.SimpleStatementLine([line])) if len(line.targets) == 1 else ())
-            if isinstance(line.targets[0].target, cst.Name)
-        }
+        more = {name for line in lines if _is_made_of(line, names, calls) for name in bound_in(line)}
         if more <= names:
             break
         names |= more
     return lambda node: bool(findall(node, calls)) or any(findall(node, m.Name(one)) for one in names)
+
+
+def _is_made_of(line: cst.CSTNode, names: Collection[str], calls: m.BaseMatcherNode) -> bool:
+    """Of these names, or of what such a call returns as a whole: one of several is taken for a list of rows."""
+    value = cst.ensure_type(line, cst.Assign).value
+    if any(findall(value, m.Name(one)) for one in names) or m.matches(value, calls):
+        return True
+    return isinstance(value, cst.Lambda | cst.Tuple) and bool(findall(value, calls))

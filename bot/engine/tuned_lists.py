@@ -10,6 +10,8 @@ from bot.engine import kernels, source
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
 
+SHORTEST_STEP = 16
+"""What a product asks for."""
 RANGE = m.Call(func=m.Name("range") | m.Attribute(m.Name("tl"), m.Name("range")))
 CONFIG = m.Call(func=m.Attribute(m.Name("triton"), m.Name("Config")))
 OF_ONE = m.List(elements=[m.Element(value=CONFIG)])

@@ -3,7 +3,7 @@
 A kernel of matrix products that tunes itself takes the best of its list, and no more than that. Liger's fused_moe lets
 the gradients of its weights choose steps of 16 or 32 tokens, two of them at a time: at most 32 KB of a Hopper SM's 227,
 and half of the 128 bytes that a row of shared memory is laid out for. Its best in both kernels is the largest of
-everything (128 x 128 x 32, on an H100), which is a list that ends too early.
+every size (128 x 128 x 32, on an H100), which is a list that ends too early.
 
 Steps become twice as long and three are under way. The list stays as long as it was, so that nobody tunes for longer.
 What no longer fits a smaller GPU, Triton's own tuning leaves out, and the smallest of the list fits every GPU.
@@ -24,19 +24,19 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import guarded, kernels, source, tuned_lists
+from bot.engine.addresses import names_of, without_casts
 from bot.engine.bindings import times_bound
-from bot.engine.finding import findall, nodes
+from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
-from bot.engine.transforms.rewrite import Rewrite, refuse_long_lines
+from bot.engine.transforms.rewrite import Rewrite, refuse_long_lines, with_numbers
 
 FEW_STAGES, STAGES = 2, 3
-SHORTEST_STEP, LONGEST_STEP = 16, 32
-"""What a product asks for, and numbers of half precision in 64 bytes."""
+LONGEST_STEP = 32
+"""Numbers of half precision in 64 bytes."""
 EVERYBODYS = 48 * 1024
 """Bytes of shared memory that every GPU gives a program."""
 WIDEST = 4
 """Bytes of a number."""
-LOADED = m.Call(func=m.Attribute(m.Name("tl"), m.Name("load")))
 TITLE = "Longer steps, and more of them under way"
 COMMENT = "Longer steps, and three of them under way: tensor cores wait for less."
 
@@ -45,7 +45,6 @@ COMMENT = "Longer steps, and three of them under way: tensor cores wait for less
 class Listed:
     """A list of configurations, one for each number of several clauses."""
 
-    whole: cst.ListComp
     stages: cst.Integer
     steps: tuple[cst.Integer, ...]
 
@@ -86,34 +85,33 @@ def _listed(whole: cst.BaseExpression, kernel: cst.FunctionDef, step: str) -> Li
     lengths = [int(one.value, 0) for one in steps]
     if kernels.integer(stages) != FEW_STAGES or not lengths:
         raise NotUnderstood("more is under way, or one step at a time on purpose")
-    if not SHORTEST_STEP <= min(lengths) <= max(lengths) <= LONGEST_STEP:
+    if not tuned_lists.SHORTEST_STEP <= min(lengths) <= max(lengths) <= LONGEST_STEP:
         raise NotUnderstood("its steps are none of a product, or are long already")
-    _refuse_large(
-        kernel, step, 2 * min(lengths), {name: min(int(n.value, 0) for n in few) for name, few in sizes.items()}
-    )
-    return Listed(whole, stages, steps)
+    least = {name: min(int(one.value, 0) for one in few) for name, few in sizes.items()}
+    _refuse_large(kernel, step, least)
+    return Listed(stages, steps)
 
 
-def _refuse_large(kernel: cst.FunctionDef, step: str, longer: int, least: Mapping[str, int]) -> None:
+def _refuse_large(kernel: cst.FunctionDef, step: str, least: Mapping[str, int]) -> None:
     """Raises NotUnderstood where the smallest of a list would not fit every GPU."""
     sides = {source.code(one.args[1].value) for one in kernels.calls(kernel.body, "arange") if len(one.args) == 2}
     if not sides <= least.keys():
         raise NotUnderstood("a side of a tile is not in the list")
     widest = max((least[one] for one in sides if one != step), default=0)
-    if STAGES * longer * widest * WIDEST * len(_operands(kernel)) > EVERYBODYS:
+    if STAGES * 2 * least[step] * widest * WIDEST * len(_operands(kernel)) > EVERYBODYS:
         raise NotUnderstood("the smallest of them would not fit every GPU")
 
 
 def _operands(kernel: cst.FunctionDef) -> frozenset[str]:
     """What is multiplied: loaded, and nothing else done to it, so that a zero in it is a zero in the product."""
-    values, found = guarded.once(kernel), set[str]()
+    values, found = names_of(kernel).made, set[str]()
     for call in kernels.calls(kernel.body, "dot"):
         for place in (0, 1):
-            said = guarded.bare(kernels.argument(call, place, ("input", "other")[place]) or cst.Ellipsis())
+            said = without_casts(kernels.argument(call, place, ("input", "other")[place]) or cst.Ellipsis())
             if isinstance(said, cst.Call) and kernels.called_name(said) == "trans" and len(said.args) == 1:
-                said = guarded.bare(said.args[0].value)
+                said = without_casts(said.args[0].value)
             loaded = values.get(said.value) if isinstance(said, cst.Name) else None
-            if loaded is None or not m.matches(guarded.bare(loaded), LOADED):
+            if loaded is None or not m.matches(without_casts(loaded), guarded.LOADED):
                 raise NotUnderstood("what is multiplied is more than what was loaded")
             found.add(source.code(said))
     return frozenset(found)
@@ -131,7 +129,6 @@ def _step(kernel: cst.FunctionDef) -> str:
     _refuse_moving(kernel, end)
     guarded.refuse_others(kernel)
     guarded.refuse_unguarded(places, lambda limit: source.code(limit) == source.code(end))
-    _operands(kernel)
     for call, place, _ in guarded.touching(kernel):
         other = kernels.argument(call, 2, "other")
         if places.shows_in(place) and kernels.called_name(call) != "load":
@@ -143,13 +140,12 @@ def _step(kernel: cst.FunctionDef) -> str:
 
 def _refuse_moving(kernel: cst.FunctionDef, end: cst.BaseExpression) -> None:
     """Raises NotUnderstood where it depends on the tile how far a loop goes, or changes meanwhile."""
-    place = m.Call(func=m.Attribute(m.Name("tl"), m.Name("program_id")))
     sizes = {name for name in kernels.constants(kernel) if findall(kernel, kernels.arange_of(name))}
     tile = sizes.union(
-        guarded.following(kernel, place, through_loads=False),
+        guarded.following(kernel, guarded.PROGRAM, through_loads=False),
         *(guarded.following(kernel, m.Name(one), through_loads=False) for one in sizes),
     )
-    if findall(end, place) or any(findall(end, m.Name(one)) for one in tile):
+    if findall(end, guarded.PROGRAM) or any(findall(end, m.Name(one)) for one in tile):
         raise NotUnderstood("how far it goes depends on the tile")
     names = {cst.ensure_type(one, cst.Name).value for one in findall(end, m.Name())}
     if any(times_bound(kernel, name) > (name not in source.parameters(kernel)) for name in names):
@@ -179,22 +175,9 @@ def _lists(module: cst.Module) -> Iterator[tuple[Listed, tuple[str, ...]]]:
 
 
 def _longer(module: cst.Module, lists: Sequence[Listed]) -> cst.Module:
-    stages = {one.stages: cst.Integer(str(STAGES)) for one in lists}
-    steps = {step: cst.Integer(str(2 * int(step.value, 0))) for one in lists for step in one.steps}
-    new: dict[cst.CSTNode, cst.CSTNode] = {**stages, **steps}
-
-    class Longer(cst.CSTTransformer):  # type: ignore[misc]  # libcst is not followed
-        def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> cst.CSTNode:
-            if original_node in new:
-                return new[original_node]
-            if not isinstance(updated_node, cst.SimpleStatementLine | cst.Decorator):
-                return updated_node
-            if not any(node is one.whole for node in nodes(original_node) for one in lists):
-                return updated_node
-            above = (*updated_node.leading_lines, *source.comment_lines(COMMENT))
-            return updated_node.with_changes(leading_lines=above)
-
-    changed = cst.ensure_type(module.visit(Longer()), cst.Module)
+    new: dict[cst.CSTNode, tuple[int, str]] = {one.stages: (STAGES, COMMENT) for one in lists}
+    new |= {step: (2 * int(step.value, 0), COMMENT) for one in lists for step in one.steps}
+    changed = with_numbers(module, new)
     refuse_long_lines(module, changed)
     return changed
 

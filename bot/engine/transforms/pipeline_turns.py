@@ -28,7 +28,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import addresses, host_tensors, kernels, source
-from bot.engine.bindings import bound_in, times_bound
+from bot.engine.bindings import ASSIGNMENT, bound_in, made_of, times_bound
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms.pipeline_steps import BITS, LEAVES, NESTED, PARAMETER, STAGES
@@ -116,16 +116,10 @@ def _openly(node: cst.CSTNode, name: str) -> bool:
     return any(isinstance(one, cst.Name) and one.value == name for one in _open(node))
 
 
-def _derived(kernel: cst.FunctionDef, called: str) -> set[str]:
+def _derived(kernel: cst.FunctionDef, called: str) -> frozenset[str]:
     """Names that may hold what this function of Triton's gives, or what is made of that."""
-    lines = findall(kernel, m.Assign() | m.AugAssign() | m.AnnAssign())
-    found: set[str] = set()
-    while True:
-        of = [one for one in lines if kernels.calls(one, called) or any(findall(one, m.Name(name)) for name in found)]
-        more = {name for one in of for name in bound_in(one)}
-        if more <= found:
-            return found
-        found |= more
+    call = m.Call(func=m.Name(called) | m.Attribute(attr=m.Name(called)))
+    return made_of(findall(kernel, ASSIGNMENT), call)
 
 
 def _refuse_constants(kernel: cst.FunctionDef, loop: cst.For, counter: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 import libcst as cst
+import libcst.matchers as m
 
 from bot.engine import kernels, source
 from bot.engine.finding import nodes
@@ -73,6 +74,23 @@ def in_place(
     changed = cst.ensure_type(kernel.visit(InPlace()), cst.FunctionDef)
     refuse_long_lines(kernel, changed)
     return source.spliced(module, [(kernel, [changed])])
+
+
+def with_numbers(module: cst.Module, new: Mapping[cst.CSTNode, tuple[int, str]]) -> cst.Module:
+    """The module with other numbers in some places, and above the line or decorator of each what is said of it."""
+
+    class Numbers(cst.CSTTransformer):  # type: ignore[misc]  # libcst is not followed
+        def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> cst.CSTNode:
+            if original_node in new:
+                return cst.Integer(str(new[original_node][0]))
+            if not isinstance(updated_node, cst.SimpleStatementLine | cst.Decorator):
+                return updated_node
+            for why in dict.fromkeys(new[node][1] for node in nodes(original_node) if node in new):
+                above = [one for one in updated_node.leading_lines if not m.matches(one.comment, m.Comment(f"# {why}"))]
+                updated_node = updated_node.with_changes(leading_lines=(*above, *source.comment_lines(why)))
+            return updated_node
+
+    return cst.ensure_type(module.visit(Numbers()), cst.Module)
 
 
 def indent_of(text: str, line: cst.SimpleStatementLine) -> int:

@@ -25,15 +25,13 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import guarded, heights, kernels, source, tuned_lists
-from bot.engine.finding import findall, nodes
+from bot.engine.addresses import names_of, without_casts
+from bot.engine.finding import findall
+from bot.engine.guarded import LOADED, PROGRAM
 from bot.engine.heights import Given, Height, Modules
 from bot.engine.source import NotUnderstood
-from bot.engine.transforms.rewrite import FilesRewrite
+from bot.engine.transforms.rewrite import FilesRewrite, with_numbers
 
-SHORTEST_STEP = 16
-"""What a product asks for."""
-PROGRAM = m.Call(func=m.Attribute(m.Name("tl"), m.Name("program_id")))
-LOADED = m.Call(func=m.Attribute(m.Name("tl"), m.Name("load")))
 COUNTING = m.BinaryOperation(operator=m.Add() | m.Subtract() | m.FloorDivide() | m.Modulo())
 TITLE = "Taller tiles of products"
 WHY = (
@@ -74,7 +72,7 @@ def _refuse_other(kernel: cst.FunctionDef, parameter: str) -> frozenset[str]:
     shapes = [kernels.argument(call, 0, "shape") for call in kernels.calls(kernel.body, "zeros")]
     if not shapes or not all(shape is not None and m.matches(shape, high) for shape in shapes):
         raise NotUnderstood("its sums are not as many rows high")
-    values = guarded.once(kernel)
+    values = names_of(kernel).made
     begins = _Begins(values, parameter)
     rows = guarded.side(kernel, parameter, begins.is_begin)
     counted = len(findall(kernel.body, kernels.arange_of(parameter)))
@@ -104,7 +102,7 @@ class _Begins:
 
     def _is_loaded(self, node: cst.BaseExpression) -> bool:
         said = self.values.get(node.value) if isinstance(node, cst.Name) else None
-        return said is not None and m.matches(guarded.bare(said), LOADED)
+        return said is not None and m.matches(without_casts(said), LOADED)
 
     def is_limit(self, node: cst.BaseExpression, *, loaded: bool) -> bool:
         """What a list says where a list says the beginning, and else a number of the launch: a limit behind all tiles
@@ -122,7 +120,7 @@ def _of_a_tile(
     said = [one for one in by_number if isinstance(one, cst.BinaryOperation)]
     begins = [values.get(one.left.value, one.left) if isinstance(one.left, cst.Name) else one.left for one in said]
     if not begins:
-        begun = {name for name, value in values.items() if m.matches(guarded.bare(value), LOADED)}
+        begun = {name for name, value in values.items() if m.matches(without_casts(value), LOADED)}
         sums = {name: findall(kernel.body, guarded.sum_of(name)) for name in begun}
         begins = [values[name] for name, found in sums.items() if any(map(rows.is_place, found))]
     told = [_programs(begin, values) for begin in begins]
@@ -199,9 +197,9 @@ def _refuse_own(
                 raise NotUnderstood("somebody else has a program for each tile")
 
 
-def _halved(modules: Modules, tall: tuple[str, ...]) -> dict[cst.CSTNode, cst.CSTNode]:
+def _halved(modules: Modules, tall: tuple[str, ...]) -> dict[cst.CSTNode, tuple[int, str]]:
     """The steps of lists of one, each with half of it."""
-    new: dict[cst.CSTNode, cst.CSTNode] = {}
+    new: dict[cst.CSTNode, tuple[int, str]] = {}
     for name in tall:
         module, kernel = _kernel(modules, name)
         for written in tuned_lists.written(module, kernel):
@@ -211,9 +209,9 @@ def _halved(modules: Modules, tall: tuple[str, ...]) -> dict[cst.CSTNode, cst.CS
             config = cst.ensure_type(cst.ensure_type(written, cst.List).elements[0].value, cst.Call)
             step = tuned_lists.entry(kernels.argument(config, 0, "kwargs"), tuned_lists.loop_of(kernel)[2])
             length = kernels.integer(step)
-            if length is None or length // 2 < SHORTEST_STEP or length % 2:
+            if length is None or length // 2 < tuned_lists.SHORTEST_STEP or length % 2:
                 raise NotUnderstood("a list of one cannot take half of its step")
-            new[step] = cst.Integer(str(length // 2))
+            new[step] = (length // 2, HALVED)
     return new
 
 
@@ -227,29 +225,6 @@ def _refuse_unknown(module: cst.Module, written: cst.BaseExpression) -> None:
         raise NotUnderstood("nobody can tell how many a list has")
 
 
-def _changed(module: cst.Module, height: Height, halved: Mapping[cst.CSTNode, cst.CSTNode], *, here: bool) -> str:
-    class Taller(cst.CSTTransformer):  # type: ignore[misc]  # libcst is not followed
-        def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> cst.CSTNode:
-            if original_node in halved:
-                return halved[original_node]
-            if not isinstance(updated_node, cst.SimpleStatementLine | cst.Decorator):
-                return updated_node
-            if here and original_node is height.line:
-                number = cst.ensure_type(source.value(updated_node), cst.Integer)
-                taller = updated_node.deep_replace(number, cst.Integer(str(2 * height.rows)))
-                return _told(cst.ensure_type(taller, cst.SimpleStatementLine), COMMENT)
-            mine = any(node is one for node in nodes(original_node) for one in halved)
-            return _told(updated_node, HALVED) if mine else updated_node
-
-    return str(cst.ensure_type(module.visit(Taller()), cst.Module).code)
-
-
-def _told(line: cst.SimpleStatementLine | cst.Decorator, why: str) -> cst.CSTNode:
-    """With a line above it that says why, once."""
-    above = [one for one in line.leading_lines if one.comment is None or one.comment.value != f"# {why}"]
-    return line.with_changes(leading_lines=(*above, *source.comment_lines(why)))
-
-
 def rewrite(files: Mapping[str, str]) -> FilesRewrite | None:
     """The first such constant of these files."""
     if not any("autotune" in text for text in files.values()):
@@ -258,13 +233,13 @@ def rewrite(files: Mapping[str, str]) -> FilesRewrite | None:
         modules = {path: source.parse(text) for path, text in files.items()}
     except NotUnderstood:
         return None
-    for height in [one for path, module in modules.items() for one in heights.heights(path, module)]:
+    for height in [one for path, module in modules.items() for one in heights.constants(path, module)]:
         try:
             tall = _tall(modules, height)
-            halved = _halved(modules, tall)
+            new = {source.value(height.line): (2 * height.rows, COMMENT), **_halved(modules, tall)}
         except NotUnderstood:
             continue
-        texts = {path: _changed(one, height, halved, here=path == height.path) for path, one in modules.items()}
+        texts = {path: str(with_numbers(module, new).code) for path, module in modules.items()}
         why = WHY.format(name=height.name, old=height.rows, new=2 * height.rows)
         return FilesRewrite({path: text for path, text in texts.items() if text != files[path]}, tall, TITLE, why)
     return None
