@@ -44,6 +44,7 @@ FORECASTS: dict[str, Change] = {
     "drop_zero_fill": as_it_was,
     "drop_detours": as_it_was,
     "drop_sort": as_it_was,
+    "mask_where_read": as_it_was,
     "divide_by_constants": as_it_was,
     "scale_sum": as_it_was,
     "sum_behind_loop": as_it_was,
@@ -54,6 +55,7 @@ FORECASTS: dict[str, Change] = {
     "pipeline_turns": as_it_was,
     "further_ahead": as_it_was,
     "taller_tiles": as_it_was,
+    "skip_masked": as_it_was,
     "block_rows": as_it_was,
     "rows_at_once": as_it_was,
     "heads_at_once": as_it_was,
@@ -94,10 +96,10 @@ FOR_SOME = ("walk_rows", "reduce_loss")
 ON_A_GPU = (
     *combined.TOGETHER,
     *("divide_once", "share_exponentials", "base_two", "tanh_by_exp2", "pipeline_steps"),
-    *("pipeline_products", "pipeline_turns", "further_ahead", "taller_tiles"),
+    *("pipeline_products", "pipeline_turns", "further_ahead", "taller_tiles", "skip_masked"),
     *("rows_at_once", "heads_at_once", "pairs_at_once", "narrower_tiles", "last_axis_first"),
     *("drop_sort", "scale_in_kernel", "read_the_number", "ask_once", "scale_sum", "sum_behind_loop", "sum_together"),
-    *("fuse_rows", "stores_first", "running_softmax"),
+    *("fuse_rows", "stores_first", "running_softmax", "mask_where_read"),
     *("sum_at_once", "relax_atomics", "add_once_a_run", "wider_chunks", "free_early", "first_product", "meet_once"),
 )
 """Rewrites that take away instructions, meetings of warps, programs or launches of torch, or hide what is waited for.

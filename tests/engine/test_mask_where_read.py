@@ -1,0 +1,114 @@
+"""A matrix that says of each place what its row and column say is made where it is read."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from bot.engine.transforms import drop_zero_fill, mask_where_read
+from tests.engine.library import changes, interpret
+from tests.engine.windows import PLAYED, TEXT
+
+
+def made_there(text: str) -> str | None:
+    found = mask_where_read.rewrite(text)
+    return found.text if found is not None else None
+
+
+def test_the_lines_of_the_mask_stand_where_it_was_loaded() -> None:
+    found = mask_where_read.rewrite(TEXT)
+    assert found is not None and found.kernels == ("_scores_kernel",)
+    assert "_near_kernel fills a matrix" in found.why
+    gone, new = changes(TEXT, found.text)
+    assert [line.strip() for line in new] == [
+        "# What _near_kernel says of a place: nobody fills near_ptr and reads it.",
+        "first = tl.maximum(0, rows[:, None] - reach)",
+        "counts = (cols[None, :] >= first) & (cols[None, :] <= rows[:, None] + reach)",
+        "if every > 1:",
+        "apart = (cols[None, :] - rows[:, None]) % every",
+        "counts = counts & (apart == 0)",
+        "ones = tl.where(counts, 1.0, 0.0)",
+        "near = tl.where(valid, ones, 0.0)",
+        "_, steps = triton.next_power_of_2(size), 16",
+    ]
+    assert [line.strip() for line in gone if line.strip()] == [
+        "near_ptr,",
+        "places = near_ptr + rows[:, None] * size + cols[None, :]",
+        "near = tl.load(places, mask=valid, other=0.0)",
+        "near = torch.zeros(size, size, device=q.device, dtype=torch.float32)",
+        "BLOCK, steps = triton.next_power_of_2(size), 16",
+        "grid = (size,)",
+        "_near_kernel[grid](near, size, reach, every, BLOCK)",
+        "near,",
+    ]
+    ast.parse(found.text)
+
+
+def test_the_scores_are_the_same(tmp_path: Path) -> None:
+    after = made_there(TEXT)
+    assert after is not None
+    interpret(tmp_path, PLAYED, before=TEXT, after=after)
+
+
+def test_it_is_made_there_once() -> None:
+    after = made_there(TEXT)
+    assert after is not None and made_there(after) is None
+
+
+def test_zeros_that_were_dropped_go_with_the_matrix() -> None:
+    dropped = drop_zero_fill.rewrite(TEXT)
+    assert dropped is not None and "# The kernel writes every element" in dropped.text
+    assert made_there(dropped.text) == made_there(TEXT)
+
+
+MATRIX = "near = torch.zeros(size, size, device=q.device, dtype=torch.float32)"
+LAUNCH = "_near_kernel[grid](near, size, reach, every, BLOCK)"
+LOAD = "near = tl.load(places, mask=valid, other=0.0)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ("    return out\n", "    return out, near\n", "somebody else wants the matrix"),
+        (MATRIX, f"{MATRIX}\n    kept = near", "somebody else wants the matrix"),
+        (MATRIX, MATRIX.replace("size, size", "size, width"), "it is not as wide as it is long"),
+        (MATRIX, MATRIX.replace("float32", "float16"), "it is of another type"),
+        (MATRIX, f"{MATRIX}  # all of them", "an author said something of it"),
+        ("grid = (size,)", "grid = (size - 1,)", "a row has no program"),
+        (LAUNCH, LAUNCH.replace("BLOCK)", "16)"), "a row is wider than the block"),
+        (LAUNCH, LAUNCH.replace("reach,", "reach + 1,"), "the reader is given another number"),
+        (LAUNCH, f"{LAUNCH}\n    reach = reach + 1", "a number is another one at the reader's launch"),
+        (LAUNCH, f"if reach > 1:\n        {LAUNCH}", "it is not always filled"),
+        (LAUNCH, f"{LAUNCH}\n    {LAUNCH}", "it is filled twice"),
+        ("        reach,\n", "        every,\n", "the reader is given another number"),
+        ("    return out\n", "    return out\n\n\nALL = [_scores_kernel]\n", "others know the reader"),
+        ("ones = tl.where(counts, 1.0, 0.0)", "ones = tl.where(counts, 1.0, 0.5)", "it is more than a mask"),
+        (
+            "    inside = others",
+            "    seen = tl.load(near_ptr)\n    inside = others",
+            "the matrix is read as it is filled",
+        ),
+        ("    if every > 1:", "    if place > 1:", "a branch is one of the row's"),
+        ("place * size + others, ones", "place + others * size, ones", "it is filled the other way round"),
+        ("mask=inside)", "mask=counts)", "not all of it is filled"),
+        (LOAD, "near = tl.load(places)", "nobody says what lies outside"),
+        (LOAD, "near = tl.load(places, mask=cols[None, :] < size, other=0.0)", "the mask is smaller than the tile"),
+        (
+            "rows[:, None] * size + cols[None, :]\n    valid",
+            "cols[None, :] * size + rows[:, None]\n    valid",
+            "turned",
+        ),
+        ("    acc = acc * scale\n", "    acc = acc * scale\n    first = 0\n", "a name is taken"),
+        ("    places = near_ptr", "    # Where it lies.\n    places = near_ptr", "an author said something of it"),
+        (
+            "    reach: tl.constexpr,\n    every: tl.constexpr,\n    BLOCK_M",
+            "    reach,\n    every: tl.constexpr,\n    BLOCK_M",
+            "no constant",
+        ),
+    ],
+)
+def test_what_is_not_understood_stays(before: str, after: str, why: str) -> None:
+    assert TEXT.count(before) >= 1, before
+    assert made_there(TEXT.replace(before, after)) is None, why
