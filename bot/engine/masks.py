@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import libcst as cst
@@ -29,6 +30,9 @@ ALONG = m.Subscript(
     m.Name(), [m.SubscriptElement(m.Index(m.Name("None"))), m.SubscriptElement(m.Slice(None, None, None))]
 )
 """`columns[None, :]`."""
+COUNTED = (cst.Name, cst.Integer, cst.Call, cst.Attribute, cst.BinaryOperation)
+COUNTS = (cst.Add, cst.Multiply, cst.FloorDivide, cst.Modulo)
+"""What stays a whole number from zero on, made of such."""
 STORED = m.SimpleStatementLine(
     [
         m.Expr(
@@ -41,7 +45,14 @@ STORED = m.SimpleStatementLine(
 )
 """`tl.store(address, name, mask=...)`."""
 ELSEWHERE = (
-    m.Attribute() | m.Subscript() | m.Lambda() | m.IfExp() | m.NamedExpr() | m.Comparison(comparisons=[m.AtLeastN(n=2)])
+    m.Attribute()
+    | m.BooleanOperation()
+    | m.Not()
+    | m.Subscript()
+    | m.Lambda()
+    | m.IfExp()
+    | m.NamedExpr()
+    | m.Comparison(comparisons=[m.AtLeastN(n=2)])
 )
 
 
@@ -81,13 +92,13 @@ def _only_one(kernel: cst.FunctionDef, lines: list[cst.BaseStatement], made: m.B
 
 
 def _refuse_others(kernel: cst.FunctionDef, lines: list[cst.BaseStatement]) -> None:
-    if any(kernels.called_name(call) not in CALLED for call in kernels.calls(kernel)):
+    if not only_called(kernel, CALLED) or any(len(kernels.calls(kernel, one)) != 1 for one in ("program_id", "arange")):
         raise NotUnderstood("something else is called")
     for line in lines:
         inner = line.body.body if isinstance(line, cst.If) and line.orelse is None else (line,)
         asked = findall(line.test, m.Name()) if isinstance(line, cst.If) else []
-        if any(one.value not in source.parameters(kernel) or times_bound(kernel, one.value) for one in asked):
-            raise NotUnderstood("what is done depends on the place")
+        if any(one.value not in kernels.constants(kernel) or times_bound(kernel, one.value) for one in asked):
+            raise NotUnderstood("what is done depends on more than constants")
         if not all(len(source.targets(one)) == 1 and source.is_plain(one, source.targets(one)[0]) for one in inner):
             raise NotUnderstood("a line does more than to give a name a value")
 
@@ -98,6 +109,12 @@ def _said_by(line: cst.BaseStatement) -> list[cst.CSTNode]:
     return [*found, line.test] if isinstance(line, cst.If) else found
 
 
+def only_called(node: cst.CSTNode, names: Collection[str]) -> bool:
+    """Whether all that is called is Triton's and of these names: a module may have a function of the same one."""
+    known = m.Call(m.Attribute(m.Name("tl"), m.OneOf(*map(m.Name, names))))
+    return all(m.matches(call, known) for call in kernels.calls(node))
+
+
 def _making(lines: list[cst.BaseStatement], value: str) -> tuple[cst.BaseStatement, ...]:
     """The lines that a value comes from."""
     wanted, kept = {value}, list[cst.BaseStatement]()
@@ -106,6 +123,11 @@ def _making(lines: list[cst.BaseStatement], value: str) -> tuple[cst.BaseStateme
             kept.insert(0, line)
             wanted |= {n.value for part in _said_by(line) for n in findall(part, m.Name())}
     return tuple(kept)
+
+
+def _words(calls: Collection[cst.Call]) -> set[int]:
+    """The last words of what is called: `where` of `tl.where`."""
+    return {id(call.func.attr) for call in calls if isinstance(call.func, cst.Attribute)}
 
 
 def _refuse_no_plain(mask: Mask) -> None:
@@ -119,6 +141,10 @@ def _refuse_no_plain(mask: Mask) -> None:
                     continue
                 if m.matches(node, ELSEWHERE) or isinstance(node, cst.Divide | cst.Power | cst.MatrixMultiply):
                     raise NotUnderstood("a value is made of more than whole numbers")
+    known = {*mask.names(), *mask.parameters(), mask.row, mask.columns, "tl"}
+    said = [name for line in mask.lines for part in _said_by(line) for name in findall(part, m.Name())]
+    if any(name.value not in known for name in said if id(name) not in _words(calls)):
+        raise NotUnderstood("a name is one of the module")
     if any(arg.star or arg.keyword is not None for call in calls for arg in call.args):
         raise NotUnderstood("something is given by name")
     made = [line for line in mask.lines if mask.value.value in bound_in(line)]
@@ -165,13 +191,36 @@ def _width(kernel: cst.FunctionDef, guard: cst.BaseExpression, columns: str) -> 
 
 
 def spans(kernel: cst.FunctionDef, node: cst.BaseExpression) -> bool:
-    """Whether a value is one of rows and columns alike, written out down to what the kernel is given."""
+    """Whether a value is one of rows and columns alike, written out down to what the kernel is given, where everything
+    on the way keeps the shape that it is given."""
     made = {name: one.value for one in findall(kernel, m.Assign()) for name in bound_in(one)}
     seen, left, shapes = set[str](), [node], set[str]()
     while left:
         one = left.pop()
+        if not only_called(one, (*CALLED, "num_programs")):
+            return False
         shapes |= {"down" for _ in findall(one, DOWN)} | {"along" for _ in findall(one, ALONG)}
         names = {str(n.value) for n in findall(one, m.Name())} & set(made) - seen
         seen |= names
         left += [made[name] for name in names]
     return shapes == {"down", "along"}
+
+
+def counts_places(kernel: cst.FunctionDef, name: str) -> bool:
+    """Whether a name stands for whole numbers of 32 bits from zero on, as programs and their places are counted."""
+    sizes = [arg.value for call in kernels.calls(kernel, "arange") for arg in call.args]
+    blocks = {s.value for s in sizes if isinstance(s, cst.Name)} & kernels.constants(kernel)
+    made, seen, left = addresses.names_of(kernel).made, set[str](), [name]
+    while left:
+        one = left.pop()
+        if one in blocks or one in seen:
+            continue
+        if one not in made or not only_called(made[one], ("program_id", "num_programs", "arange")):
+            return False
+        parts = [n for n in nodes(made[one], with_air=False) if isinstance(n, cst.BaseExpression | cst.BaseBinaryOp)]
+        if not all(isinstance(part, (*COUNTED, *COUNTS)) for part in parts):
+            return False
+        seen.add(one)
+        words = {id(word) for call in kernels.calls(made[one]) for word in findall(call.func, m.Name())}
+        left += [n.value for n in findall(made[one], m.Name()) if id(n) not in words]
+    return True

@@ -20,6 +20,7 @@ from bot.engine.transforms import (
     TRANSFORMS,
     drop_sort,
     last_axis_first,
+    mask_where_read,
     more_programs,
     relax_atomics,
     wider_chunks,
@@ -133,6 +134,7 @@ KNOWING: dict[str, Callable[[str, Brief], Rewrite | None]] = {
     "relax_atomics": lambda text, brief: relax_atomics.of_kernels(text, brief.launched),
     "last_axis_first": lambda text, brief: last_axis_first.of_kernels(text, brief.launched),
     "drop_sort": lambda text, brief: drop_sort.rewrite(text, brief.site.relied_on),
+    "mask_where_read": lambda text, brief: mask_where_read.rewrite(text, brief.site.relied_on),
 }
 """Rewrites that ask for more than the text, once that has something for them."""
 LAST = ("last_axis_first", "first_product", "meet_once", "stores_first", "cache_hints")

@@ -31,14 +31,14 @@ def test_the_lines_of_the_mask_stand_where_it_was_loaded() -> None:
         "counts = counts & (apart == 0)",
         "ones = tl.where(counts, 1.0, 0.0)",
         "near = tl.where(valid, ones, 0.0)",
-        "_, steps = triton.next_power_of_2(size), 16",
+        "_, steps = calculate_settings(size)",
     ]
     assert [line.strip() for line in gone if line.strip()] == [
         "near_ptr,",
         "places = near_ptr + rows[:, None] * size + cols[None, :]",
         "near = tl.load(places, mask=valid, other=0.0)",
         "near = torch.zeros(size, size, device=q.device, dtype=torch.float32)",
-        "BLOCK, steps = triton.next_power_of_2(size), 16",
+        "BLOCK, steps = calculate_settings(size)",
         "grid = (size,)",
         "_near_kernel[grid](near, size, reach, every, BLOCK)",
         "near,",
@@ -61,6 +61,18 @@ def test_zeros_that_were_dropped_go_with_the_matrix() -> None:
     dropped = drop_zero_fill.rewrite(TEXT)
     assert dropped is not None and "# The kernel writes every element" in dropped.text
     assert made_there(dropped.text) == made_there(TEXT)
+
+
+def test_a_reader_that_others_import_keeps_its_parameters() -> None:
+    assert mask_where_read.rewrite(TEXT, ("_scores_kernel",)) is None
+    assert mask_where_read.rewrite(TEXT, ("_near_kernel",)) is not None
+
+
+def test_what_served_for_more_than_the_matrix_stays() -> None:
+    after = made_there(TEXT.replace("tiles = triton", "_, size = 0, size\n    tiles = triton"))
+    assert after is None  # it is another size at the second launch
+    after = made_there(TEXT.replace("tiles = triton", "_ = grid[0]\n    tiles = triton"))
+    assert after is not None and "grid = (size,)" in after and "BLOCK, steps = calculate_settings(size)" in after
 
 
 MATRIX = "near = torch.zeros(size, size, device=q.device, dtype=torch.float32)"
@@ -107,6 +119,33 @@ LOAD = "near = tl.load(places, mask=valid, other=0.0)"
             "    reach,\n    every: tl.constexpr,\n    BLOCK_M",
             "no constant",
         ),
+        ("(others <= place + reach)", "((others - place).abs() <= reach)", "a value has words of its own"),
+        ("(others <= place + reach)", "(others <= place + REACH)", "a name is one of the module"),
+        ("(others <= place + reach)", "(others <= place + reach + tl.program_id(1))", "it asks for another program"),
+        ("(others <= place + reach)", "((others <= place) or (place < 1))", "words for one number are none for many"),
+        ("tl.maximum(0, place - reach)", "maximum(0, place - reach)", "a function may be anybody's"),
+        (
+            "    cols = tl.program_id(1) * BLOCK_M + ",
+            "    cols = tl.program_id(1) * BLOCK_M - 3 + ",
+            "places begin elsewhere",
+        ),
+        (
+            "    rows = tl.program_id(0) * BLOCK_M",
+            "    rows = tl.program_id(0).to(tl.int64) * BLOCK_M",
+            "places of 64 bits",
+        ),
+        ("& (cols[None, :] < size)\n    near", "& (cols[None, :] < size + 1)\n    near", "it is read behind its end"),
+        (LAUNCH, f"{LAUNCH}; q = q * 2.0", "something else stands in the line"),
+        (LAUNCH, f"done = {LAUNCH}", "somebody keeps what the launch returns"),
+        (LAUNCH, LAUNCH.replace("BLOCK)", "BLOCK, num_warps=(warps := 4))"), "a name is made in the launch"),
+        ("calculate_settings(size)", "some(size)", "a block may be less than a row"),
+        (
+            "grid = (size,)",
+            "match q:\n        case every:\n            pass\n    grid = (size,)",
+            "a name gets a value unseen",
+        ),
+        ("    return out\n", "    return out\n\n\nALL = [_near_kernel]\n", "others know the kernel"),
+        ("        near,\n", "        # Which are near.\n        near,\n", "an author said something of it"),
     ],
 )
 def test_what_is_not_understood_stays(before: str, after: str, why: str) -> None:

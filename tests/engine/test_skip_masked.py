@@ -95,6 +95,18 @@ WHERE = 'acc = tl.where(near > 0.0, acc, float("-inf"))'
         (WHERE, "acc = tl.where(near > 0.0, acc, acc - 1.0)", "the sum is kept in any case"),
         (WHERE, 'acc = tl.where(acc > 0.0, acc, float("-inf"))', "the sum says itself what is kept"),
         (WHERE, 'acc = tl.where(rows[:, None] > 2, acc, float("-inf"))', "the mask is one of rows"),
+        (
+            "    near = tl.where(valid, ones, 0.0)",
+            "    near = tl.sum(tl.where(valid, ones, 0.0), axis=0)",
+            "a sum of the mask",
+        ),
+        (
+            "    near = tl.where(valid, ones, 0.0)",
+            "    near = abs(tl.where(valid, ones, 0.0))",
+            "a function may be anybody's",
+        ),
+        ("mask=q_mask, other=0.0)", "mask=q_mask, other=0.0)\n        k = load(k_ptr)", "a function may be anybody's"),
+        ("    # Step by step.", "    start = 1.5\n    # Step by step.", "the loop counts with another name's number"),
     ],
 )
 def test_what_is_not_understood_stays(before: str, after: str, why: str) -> None:

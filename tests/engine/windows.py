@@ -65,12 +65,16 @@ def _scores_kernel(
     tl.store(out_ptr + rows[:, None] * size + cols[None, :], acc, mask=valid)
 
 
+def calculate_settings(n):
+    return triton.next_power_of_2(n), 16
+
+
 def scores(q, k, reach, every):
     size, width = q.shape
     out = torch.empty(size, size, device=q.device, dtype=torch.float32)
 
     near = torch.zeros(size, size, device=q.device, dtype=torch.float32)
-    BLOCK, steps = triton.next_power_of_2(size), 16
+    BLOCK, steps = calculate_settings(size)
 
     grid = (size,)
     _near_kernel[grid](near, size, reach, every, BLOCK)

@@ -12,7 +12,7 @@ filled it stays in its file, for whoever wants the matrix.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -26,6 +26,10 @@ from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.transforms import drop_zero_fill
 from bot.engine.transforms.rewrite import Rewrite, refuse_long_lines
 
+HOLDS_A_ROW = ("next_power_of_2", "calculate_settings")
+"""Functions of the host that give a block no smaller than a row, first of all."""
+HIDDEN = m.Match() | m.Global() | m.Nonlocal() | m.ClassDef() | m.NamedExpr()
+"""What may give a name another value without saying so."""
 TITLE = "A mask is made where it is read"
 FILLED = m.Call(m.Attribute(m.Name("torch"), m.Name("zeros") | m.Name("empty")))
 
@@ -76,9 +80,24 @@ def _matrix(mask: Mask, site: LaunchSite) -> tuple[str, cst.SimpleStatementLine]
     named = {arg.keyword.value: source.code(arg.value) for arg in call.args if arg.keyword is not None}
     if sizes != [width, width] or set(named) != {"device", "dtype"} or named["dtype"] != "torch.float32":
         raise NotUnderstood("the matrix is not as wide as it is long, or not of float32")
-    output = coverage.Output(site, mask.kernel, mask.pointer, name, (width, width), is_packed=True)
-    coverage.check(output)
+    if not m.matches(kernels.argument(call, len(call.args), "device"), m.Attribute(m.Name(), m.Name("device"))):
+        raise NotUnderstood("nobody knows what the device is")
+    coverage.check(coverage.Output(site, mask.kernel, mask.pointer, name, (width, width), is_packed=True))
+    _refuse_narrow(mask, site, width)
     return name, cst.ensure_type(lines[0], cst.SimpleStatementLine)
+
+
+def _refuse_narrow(mask: Mask, site: LaunchSite, width: str) -> None:
+    """What lies behind the block is as the host made it: only where a block is known to hold a row there is nothing."""
+    (across,) = kernels.calls(mask.kernel, "arange")
+    block = runs.given(site, mask.kernel, source.code(across.args[1].value))
+    at = source.last_binding(site, block.value) if isinstance(block, cst.Name) else None
+    line = source.statements(site.function)[at] if at is not None else None
+    made = source.value(line) if line is not None else None
+    if line is None or not isinstance(made, cst.Call) or not m.matches(block, m.Name(source.targets(line)[0])):
+        raise NotUnderstood("nobody knows how wide a block is")
+    if kernels.called_name(made) not in HOLDS_A_ROW or [source.code(arg.value) for arg in made.args] != [width]:
+        raise NotUnderstood("a row may be wider than a block")
 
 
 def _reader(module: cst.Module, site: LaunchSite, name: str) -> tuple[cst.FunctionDef, LaunchSite]:
@@ -122,14 +141,27 @@ def _named(mask: Mask, site: LaunchSite, reader: cst.FunctionDef, reads: LaunchS
     return found
 
 
+def _refuse_hidden(site: LaunchSite) -> None:
+    """The launch has to be a line of its own that is given names and numbers, in a function that is plain to read."""
+    inner = [one for one in findall(site.function, m.FunctionDef()) if one is not site.function]
+    if inner or findall(site.function, HIDDEN):
+        raise NotUnderstood("a name may get a value that nobody sees")
+    if not all(isinstance(arg.value, cst.Name | cst.Integer) and arg.star != "**" for arg in site.call.args):
+        raise NotUnderstood("something happens as the launch is made")
+    line = source.line_of(site)
+    if len(line.body) != 1 or not isinstance(line.body[0], cst.Expr) or line.body[0].value is not site.call:
+        raise NotUnderstood("the launch is part of something")
+
+
 def _pairs(module: cst.Module) -> list[Pair]:
     found = []
     for kernel in kernels.kernels(module):
         try:
-            if len(findall(module, m.FunctionDef(m.Name(kernel.name.value)))) != 1:
-                continue
             mask = masks.mask_of(kernel)
             (site,) = source.sites(module, kernel.name.value)
+            if len(findall(module, m.Name(kernel.name.value))) != 2:
+                raise NotUnderstood("others know the kernel")
+            _refuse_hidden(site)
             if runs.grid_of(site) != (source.code(runs.given(site, kernel, mask.size)),):
                 raise NotUnderstood("a row has no program of its own")
             name, made = _matrix(mask, site)
@@ -172,8 +204,7 @@ def _read(pair: Pair) -> Read:
     widths = [side for side in factors if m.matches(side, m.Name(width))]
     if (len(at), len(products), len(columns), len(rows), len(widths)) != (3, 1, 1, 1, 1):
         raise NotUnderstood("a place is not found by its row and its column")
-    if not masks.spans(reader, given["mask"]):
-        raise NotUnderstood("the mask of the load is not as large as what is loaded")
+    _refuse_outside(reader, given["mask"], (rows[0], columns[0]), width)
     line = cst.ensure_type(load, cst.SimpleStatementLine)
     return Read(line, address, rows[0], columns[0], given["mask"], given["other"])
 
@@ -208,6 +239,26 @@ def _why(pair: Pair) -> str:
     return f"What {pair.mask.kernel.name.value} says of a place: nobody fills {pair.pointer} and reads it."
 
 
+def _refuse_outside(
+    reader: cst.FunctionDef, mask: cst.BaseExpression, places: tuple[cst.BaseExpression, ...], width: str
+) -> None:
+    """What is read has to lie in the matrix, for both its rows and its columns: from zero on, and below its width."""
+    for place in places:
+        if not masks.counts_places(reader, cst.ensure_type(place, cst.Subscript).value.value):
+            raise NotUnderstood("nobody knows where places begin")
+    made = addresses.names_of(reader).made
+    left, bounds = [mask], list[str]()
+    while left:
+        one = left.pop()
+        one = made.get(one.value, one) if isinstance(one, cst.Name) else one
+        if isinstance(one, cst.BinaryOperation) and isinstance(one.operator, cst.BitAnd):
+            left += [one.left, one.right]
+        else:
+            bounds.append(source.code(one.with_changes(lpar=(), rpar=())))
+    if not all(f"{source.code(place)} < {width}" in bounds for place in places):
+        raise NotUnderstood("what is read may lie outside of the matrix")
+
+
 def _lines(pair: Pair, read: Read) -> list[cst.BaseStatement]:
     """The reader's lines with those of the mask. Air above the address that goes is above what follows it."""
     lines, written, air = list[cst.BaseStatement](), _written(pair, read), tuple[cst.EmptyLine, ...]()
@@ -226,7 +277,7 @@ def _kernel(pair: Pair) -> cst.FunctionDef:
     reader = pair.reader
     parameters = list(reader.params.params)
     gone = next((at for at, one in enumerate(parameters) if one.name.value == pair.pointer), len(parameters))
-    if gone >= len(parameters) - 1 or findall(parameters[gone], m.Comment()):
+    if gone >= len(parameters) - 1 or any(findall(one, m.Comment()) for one in parameters[max(0, gone - 1) : gone + 1]):
         raise NotUnderstood("the parameter is the last, or something is said of it")
     del parameters[gone]
     params = reader.params.with_changes(params=parameters)
@@ -237,7 +288,7 @@ def _kernel(pair: Pair) -> cst.FunctionDef:
 
 def _without(call: cst.Call, name: str) -> cst.Call:
     at = next(at for at, arg in enumerate(call.args) if m.matches(arg.value, m.Name(name)))
-    if at == len(call.args) - 1 or findall(call.args[at], m.Comment()):
+    if at == len(call.args) - 1 or any(findall(one, m.Comment()) for one in call.args[max(0, at - 1) : at + 1]):
         raise NotUnderstood("the matrix is given last, or something is said of it")
     return call.with_changes(args=[*call.args[:at], *call.args[at + 1 :]])
 
@@ -248,7 +299,7 @@ def _host(pair: Pair) -> cst.FunctionDef:
     body = source.statements(function)
     gone = [pair.made, source.line_of(pair.fills)]
     grid = pair.fills.grid
-    if isinstance(grid, cst.Name) and source.loads(function, grid.value) == 1:
+    if isinstance(grid, cst.Name) and source.loads(function, grid.value) == times_bound(function, grid.value) == 1:
         gone += [line for line in body if source.targets(line) == (grid.value,)]
     if any(line not in body or _says_something(line) for line in gone):
         raise NotUnderstood("a line that goes stands in a branch, or says something")
@@ -271,17 +322,18 @@ def _says_something(line: cst.BaseStatement) -> bool:
 def _unread(line: cst.BaseStatement, before: cst.FunctionDef, after: cst.FunctionDef) -> cst.BaseStatement:
     """`_, b = f()` of `a, b = f()` where nobody reads a any more."""
     names = source.targets(line)
-    if len(names) < 2:
-        return line
     dead = [name for name in names if source.loads(before, name) and not source.loads(after, name)]
-    if not dead or all(name in dead for name in names) or "_" in names:
+    if not dead or len(names) < 2 or len(dead) == len(names) or findall(before, m.Name("_")):
         return line
-    target = cst.ensure_type(line, cst.SimpleStatementLine).body[0].targets[0]
+    target = cst.ensure_type(line, cst.SimpleStatementLine).body[0].targets[0].target
+    if not all(isinstance(one.value, cst.Name) for one in target.elements):
+        return line
     new = {n: cst.Name("_") for n in findall(target, m.Name()) if n.value in dead}
     return cst.ensure_type(source.exchanged(line, new), cst.BaseStatement)
 
 
-def rewrite(text: str) -> Rewrite | None:
+def rewrite(text: str, relied_on: Collection[str] = ()) -> Rewrite | None:
+    """`relied_on`: names that other files import, whose parameters have to stay."""
     if "tl.where(" not in text:
         return None
     try:
@@ -289,6 +341,8 @@ def rewrite(text: str) -> Rewrite | None:
     except NotUnderstood:
         return None
     for pair in _pairs(module):
+        if pair.reader.name.value in relied_on:
+            continue
         try:
             new = [(pair.reader, [_kernel(pair)]), (pair.fills.function, [_host(pair)])]
         except NotUnderstood:

@@ -37,6 +37,12 @@ SUM = m.Call(
     m.Attribute(m.Name("tl"), m.Name("zeros")), [m.Arg(m.Tuple([m.Element(), m.Element()])), m.ZeroOrMore(m.Arg())]
 )
 """`tl.zeros((rows, columns), ...)`."""
+ADDING = m.Call(
+    m.Name("range")
+    | m.Attribute(m.Name("tl"), m.OneOf(*map(m.Name, ("range", "dot", "trans", "load", "arange"))))
+    | m.Attribute(~m.Name("tl"), m.Name("to"))
+)
+"""What such a loop may call: a module may have functions of the same names."""
 AIR = (cst.EmptyLine(indent=False),)
 PURE = frozenset(("maximum", "minimum", "where", "abs"))
 
@@ -51,7 +57,7 @@ class Thrown:
     """The condition under which a place is kept."""
 
 
-def _loop(lines: list[cst.BaseStatement], at: int, name: str) -> int:
+def _loop(kernel: cst.FunctionDef, lines: list[cst.BaseStatement], at: int, name: str) -> int:
     """Where the last loop in front of a line stands, which only adds products to the sum of this name."""
     found = max((i for i in range(at) if isinstance(lines[i], cst.For)), default=-1)
     if found < 0:
@@ -61,11 +67,11 @@ def _loop(lines: list[cst.BaseStatement], at: int, name: str) -> int:
     if loop.orelse is not None or not all(isinstance(one, cst.SimpleStatementLine) for one in inner):
         raise NotUnderstood("the loop does more than to add up")
     added = findall(loop, m.AugAssign(target=m.Name(name), operator=m.AddAssign()))
-    called = {kernels.called_name(call) for call in kernels.calls(loop)}
     given = findall(loop, m.Assign(targets=[m.AssignTarget(m.Name())]))
     if len(added) != 1 or not kernels.calls(added[0], "dot") or source.loads(loop, name) != 1:
         raise NotUnderstood("the loop adds up no products")
-    if called - {"dot", "trans", "load", "arange", "range", "to"} or len(given) + 1 != len(inner):
+    others = [call for call in kernels.calls(loop) if not m.matches(call, ADDING)]
+    if others or len(given) + 1 != len(inner) or times_bound(kernel, source.code(loop.target)) != 1:
         raise NotUnderstood("the loop does more than to add up")
     return found
 
@@ -91,7 +97,7 @@ def _moved(
         bound = bound_in(line)
         if any(source.loads(line, one) for one in theirs) or any(source.loads(loop, one) for one in bound):
             raise NotUnderstood("the mask is made of what the loop makes")
-        if any(kernels.called_name(call) not in PURE for call in kernels.calls(line)) or findall(line, m.Return()):
+        if not masks.only_called(line, PURE) or findall(line, m.Return()):
             raise NotUnderstood("something is loaded or stored behind the loop")
         if not bound or any(times_bound(kernel, one) != sum(bound_in(i)[one] for i in between) for one in bound):
             raise NotUnderstood("a name of the mask stood for something else before")
@@ -115,7 +121,7 @@ def _thrown(kernel: cst.FunctionDef, lines: list[cst.BaseStatement], at: int) ->
     keeps, kept, other = (arg.value for arg in cst.ensure_type(source.value(lines[at]), cst.Call).args)
     if not m.matches(kept, m.Name(name)) or source.loads(lines[at], name) != 1 or kernels.calls(keeps):
         raise NotUnderstood("it is not the sum that is kept")
-    start = _loop(lines, at, name)
+    start = _loop(kernel, lines, at, name)
     loop = cst.ensure_type(lines[start], cst.For)
     made = [line for line in lines[:start] if name in bound_in(line)]
     if len(made) != 1 or not m.matches(source.value(made[0]), SUM):
