@@ -11,6 +11,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import commas
+from bot.engine.bindings import bound_in
 from bot.engine.finding import findall, nodes
 
 ESTIMATED, MEASURED = "(estimated for ", "(measured on "
@@ -183,17 +184,14 @@ def value(statement: cst.CSTNode) -> cst.BaseExpression:
 
 
 def last_binding(site: LaunchSite, name: str) -> int | None:
-    """Index of the statement that gave a variable the value the launch sees; None when a branch may have changed it."""
+    """Index of the statement that gave a variable the value the launch sees; None when a branch may have changed it, or
+    another kind of line did."""
     body = statements(site.function)
-    bound = [i for i in range(site.position) if name in targets(body[i])]
+    bound = [i for i in range(site.position) if bound_in(body[i])[name]]
     compound = [body[i] for i in range(site.position + 1) if not isinstance(body[i], cst.SimpleStatementLine)]
-    hidden = any(name in _bound_inside(statement) for statement in compound)
-    return bound[-1] if bound and not hidden else None
-
-
-def _bound_inside(statement: cst.CSTNode) -> Iterator[str]:
-    for target in findall(statement, m.AssignTarget()):
-        yield from (found.value for found in findall(target, m.Name()) if isinstance(found, cst.Name))
+    if not bound or name not in targets(body[bound[-1]]) or any(bound_in(statement)[name] for statement in compound):
+        return None
+    return bound[-1]
 
 
 def code(node: cst.CSTNode) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from bot.engine.transforms import drop_zero_fill, mask_where_read
 from tests.engine.library import changes, interpret
-from tests.engine.windows import PLAYED, TEXT
+from tests.engine.windows import PLAYED, SETTINGS, TEXT
 
 
 def made_there(text: str) -> str | None:
@@ -49,7 +49,7 @@ def test_the_lines_of_the_mask_stand_where_it_was_loaded() -> None:
 def test_the_scores_are_the_same(tmp_path: Path) -> None:
     after = made_there(TEXT)
     assert after is not None
-    interpret(tmp_path, PLAYED, before=TEXT, after=after)
+    interpret(tmp_path, PLAYED, before=TEXT, after=after, settings=SETTINGS)
 
 
 def test_it_is_made_there_once() -> None:
@@ -146,6 +146,14 @@ LOAD = "near = tl.load(places, mask=valid, other=0.0)"
         ),
         ("    return out\n", "    return out\n\n\nALL = [_near_kernel]\n", "others know the kernel"),
         ("        near,\n", "        # Which are near.\n        near,\n", "an author said something of it"),
+        ("from settings import calculate_settings", "calculate_settings = len", "a block may be less than a row"),
+        ("    grid = (size,)", "    BLOCK //= 2\n    grid = (size,)", "a block is half a row"),
+        ("    grid = (size,)", "    BLOCK: int = 16\n    grid = (size,)", "a block is less than a row"),
+        ("    grid = (size,)", "    grid = (size,)\n    grid: tuple = (size // 2,)", "a row has no program"),
+        ("    grid = (size,)", "    grid = (size,)\n    grid = (1,); more = 1", "a row has no program"),
+        ("places = near_ptr + ", "places = near_ptr - 1 + ", "a place is another one"),
+        ("scale,\n    reach: tl.constexpr", "scale,\n    reach: tl.int8", "a number is of another type"),
+        ("    return out\n", "    return locals()\n", "somebody may ask for the matrix"),
     ],
 )
 def test_what_is_not_understood_stays(before: str, after: str, why: str) -> None:

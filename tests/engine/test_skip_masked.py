@@ -9,7 +9,7 @@ import pytest
 
 from bot.engine.transforms import mask_where_read, skip_masked
 from tests.engine.library import changes, interpret
-from tests.engine.windows import PLAYED, TEXT
+from tests.engine.windows import PLAYED, SETTINGS, TEXT
 
 MADE_THERE = mask_where_read.rewrite(TEXT)
 assert MADE_THERE is not None
@@ -43,7 +43,7 @@ def test_the_mask_is_made_in_front_of_the_loop_and_asked() -> None:
 def test_the_scores_are_the_same(tmp_path: Path) -> None:
     after = skipping(MASKED)
     assert after is not None
-    interpret(tmp_path, PLAYED, before=TEXT, after=after)
+    interpret(tmp_path, PLAYED, before=TEXT, after=after, settings=SETTINGS)
 
 
 def test_a_tile_is_asked_for_once() -> None:
@@ -106,6 +106,7 @@ WHERE = 'acc = tl.where(near > 0.0, acc, float("-inf"))'
             "a function may be anybody's",
         ),
         ("mask=q_mask, other=0.0)", "mask=q_mask, other=0.0)\n        k = load(k_ptr)", "a function may be anybody's"),
+        ("range(0, width, BLOCK_K)", "tl.range(0, width, BLOCK_K, warp_specialize=True)", "warps are told apart"),
         ("    # Step by step.", "    start = 1.5\n    # Step by step.", "the loop counts with another name's number"),
     ],
 )

@@ -7,6 +7,7 @@ TEXT = '''"""Scores within a window."""
 import torch
 import triton
 import triton.language as tl
+from settings import calculate_settings
 
 
 @triton.jit
@@ -65,10 +66,6 @@ def _scores_kernel(
     tl.store(out_ptr + rows[:, None] * size + cols[None, :], acc, mask=valid)
 
 
-def calculate_settings(n):
-    return triton.next_power_of_2(n), 16
-
-
 def scores(q, k, reach, every):
     size, width = q.shape
     out = torch.empty(size, size, device=q.device, dtype=torch.float32)
@@ -96,6 +93,7 @@ def scores(q, k, reach, every):
     return out
 '''
 
+SETTINGS = "import triton\n\n\ndef calculate_settings(n):\n    return triton.next_power_of_2(n), 16\n"
 PLAYED = """
 import sys
 

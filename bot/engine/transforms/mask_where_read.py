@@ -28,7 +28,8 @@ from bot.engine.transforms.rewrite import Rewrite, refuse_long_lines
 
 HOLDS_A_ROW = ("next_power_of_2", "calculate_settings")
 """Functions of the host that give a block no smaller than a row, first of all."""
-HIDDEN = m.Match() | m.Global() | m.Nonlocal() | m.ClassDef() | m.NamedExpr()
+NEXT_POWER = m.Attribute(m.Name("triton"), m.Name("next_power_of_2"))
+HIDDEN = m.Match() | m.Global() | m.Nonlocal() | m.ClassDef() | m.NamedExpr() | m.Name("locals")
 """What may give a name another value without saying so."""
 TITLE = "A mask is made where it is read"
 FILLED = m.Call(m.Attribute(m.Name("torch"), m.Name("zeros") | m.Name("empty")))
@@ -67,7 +68,7 @@ class Pair:
     """What the reader calls the parameters that the mask is made of."""
 
 
-def _matrix(mask: Mask, site: LaunchSite) -> tuple[str, cst.SimpleStatementLine]:
+def _matrix(module: cst.Module, mask: Mask, site: LaunchSite) -> tuple[str, cst.SimpleStatementLine]:
     """What the host calls the matrix, and the line that makes it: of its sizes alone, and of float32."""
     given = runs.given(site, mask.kernel, mask.pointer)
     name = given.value if isinstance(given, cst.Name) else ""
@@ -83,11 +84,16 @@ def _matrix(mask: Mask, site: LaunchSite) -> tuple[str, cst.SimpleStatementLine]
     if not m.matches(kernels.argument(call, len(call.args), "device"), m.Attribute(m.Name(), m.Name("device"))):
         raise NotUnderstood("nobody knows what the device is")
     coverage.check(coverage.Output(site, mask.kernel, mask.pointer, name, (width, width), is_packed=True))
-    _refuse_narrow(mask, site, width)
+    _refuse_narrow(module, mask, site, width)
     return name, cst.ensure_type(lines[0], cst.SimpleStatementLine)
 
 
-def _refuse_narrow(mask: Mask, site: LaunchSite, width: str) -> None:
+def _own(module: cst.Module, site: LaunchSite) -> tuple[str, ...]:
+    """Names that the module or the host's function gives to something else than what is imported."""
+    return (*(one.name.value for one in findall(module, m.FunctionDef())), *source.parameters(site.function))
+
+
+def _refuse_narrow(module: cst.Module, mask: Mask, site: LaunchSite, width: str) -> None:
     """What lies behind the block is as the host made it: only where a block is known to hold a row there is nothing."""
     (across,) = kernels.calls(mask.kernel, "arange")
     block = runs.given(site, mask.kernel, source.code(across.args[1].value))
@@ -96,7 +102,11 @@ def _refuse_narrow(mask: Mask, site: LaunchSite, width: str) -> None:
     made = source.value(line) if line is not None else None
     if line is None or not isinstance(made, cst.Call) or not m.matches(block, m.Name(source.targets(line)[0])):
         raise NotUnderstood("nobody knows how wide a block is")
-    if kernels.called_name(made) not in HOLDS_A_ROW or [source.code(arg.value) for arg in made.args] != [width]:
+    imported = [one.name for one in findall(module, m.ImportAlias(asname=None))]
+    known = m.matches(made.func, NEXT_POWER) or any(made.func.deep_equals(name) for name in imported)
+    if not known or kernels.called_name(made) not in HOLDS_A_ROW or times_bound(site.function, block.value) != 1:
+        raise NotUnderstood("a row may be wider than a block")
+    if [source.code(arg.value) for arg in made.args] != [width] or kernels.called_name(made) in _own(module, site):
         raise NotUnderstood("a row may be wider than a block")
 
 
@@ -128,13 +138,19 @@ def _stays(function: cst.FunctionDef, value: cst.BaseExpression) -> bool:
     return times_bound(function, value.value) == (0 if value.value in source.parameters(function) else 1)
 
 
+def _annotated(kernel: cst.FunctionDef, name: str) -> str:
+    """What is said of a parameter's type: Triton takes a number as that."""
+    (found,) = findall(kernel.params, m.Param(m.Name(name)))
+    return source.code(found.annotation.annotation) if found.annotation is not None else ""
+
+
 def _named(mask: Mask, site: LaunchSite, reader: cst.FunctionDef, reads: LaunchSite) -> dict[str, str]:
     told = {p: by_place.told(reads, p) for p in source.parameters(reader) if not times_bound(reader, p)}
     found = {}
     for parameter in {*mask.parameters(), mask.size}:
         value = runs.given(site, mask.kernel, parameter)
         same = [p for p, given in told.items() if given is not None and given.deep_equals(value)]
-        alike = [p for p in same if (p in kernels.constants(reader)) == (parameter in kernels.constants(mask.kernel))]
+        alike = [p for p in same if _annotated(reader, p) == _annotated(mask.kernel, parameter)]
         if not alike or times_bound(mask.kernel, parameter) or not _stays(site.function, value):
             raise NotUnderstood(f"the reader does not know {parameter}")
         found[parameter] = alike[0]
@@ -164,7 +180,7 @@ def _pairs(module: cst.Module) -> list[Pair]:
             _refuse_hidden(site)
             if runs.grid_of(site) != (source.code(runs.given(site, kernel, mask.size)),):
                 raise NotUnderstood("a row has no program of its own")
-            name, made = _matrix(mask, site)
+            name, made = _matrix(module, mask, site)
             reader, reads = _reader(module, site, name)
             (pointer,) = [p for p in source.parameters(reader) if m.matches(by_place.told(reads, p), m.Name(name))]
             found.append(Pair(mask, site, reader, reads, made, pointer, _named(mask, site, reader, reads)))
@@ -202,6 +218,8 @@ def _read(pair: Pair) -> Read:
     factors = [side for one in products for side in (one.left, one.right)]
     rows = [side for side in factors if _once(reader, side, DOWN)]
     widths = [side for side in factors if m.matches(side, m.Name(width))]
+    if not any(m.matches(part, m.Name(pair.pointer)) for part in at):
+        raise NotUnderstood("a place is counted from elsewhere")
     if (len(at), len(products), len(columns), len(rows), len(widths)) != (3, 1, 1, 1, 1):
         raise NotUnderstood("a place is not found by its row and its column")
     _refuse_outside(reader, given["mask"], (rows[0], columns[0]), width)
@@ -279,6 +297,8 @@ def _kernel(pair: Pair) -> cst.FunctionDef:
     gone = next((at for at, one in enumerate(parameters) if one.name.value == pair.pointer), len(parameters))
     if gone >= len(parameters) - 1 or any(findall(one, m.Comment()) for one in parameters[max(0, gone - 1) : gone + 1]):
         raise NotUnderstood("the parameter is the last, or something is said of it")
+    if gone == 0 and findall(reader.whitespace_before_params, m.Comment()):
+        raise NotUnderstood("something is said of the first parameter")
     del parameters[gone]
     params = reader.params.with_changes(params=parameters)
     changed = source.with_statements(reader.with_changes(params=params), _lines(pair, _read(pair)))
@@ -290,6 +310,8 @@ def _without(call: cst.Call, name: str) -> cst.Call:
     at = next(at for at, arg in enumerate(call.args) if m.matches(arg.value, m.Name(name)))
     if at == len(call.args) - 1 or any(findall(one, m.Comment()) for one in call.args[max(0, at - 1) : at + 1]):
         raise NotUnderstood("the matrix is given last, or something is said of it")
+    if at == 0 and findall(call.whitespace_before_args, m.Comment()):
+        raise NotUnderstood("something is said of the first argument")
     return call.with_changes(args=[*call.args[:at], *call.args[at + 1 :]])
 
 

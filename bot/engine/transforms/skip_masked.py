@@ -71,6 +71,8 @@ def _loop(kernel: cst.FunctionDef, lines: list[cst.BaseStatement], at: int, name
     if len(added) != 1 or not kernels.calls(added[0], "dot") or source.loads(loop, name) != 1:
         raise NotUnderstood("the loop adds up no products")
     others = [call for call in kernels.calls(loop) if not m.matches(call, ADDING)]
+    if any(arg.keyword is not None and arg.keyword.value != "num_stages" for arg in getattr(loop.iter, "args", ())):
+        raise NotUnderstood("the loop says more of how it runs")
     if others or len(given) + 1 != len(inner) or times_bound(kernel, source.code(loop.target)) != 1:
         raise NotUnderstood("the loop does more than to add up")
     return found
