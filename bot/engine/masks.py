@@ -167,8 +167,10 @@ def mask_of(kernel: cst.FunctionDef) -> Mask:
     names = addresses.names_of(kernel)
     terms = addresses.terms(address, names)
     pointers = [term[0] for term in terms if len(term) == 1 and term[0] in source.parameters(kernel)]
-    across = source.code(names.made[columns]) if columns in names.made else ""
-    expected = [tuple(sorted((size, source.code(names.made[row])))), (across,), tuple(pointers)]
+    if row not in names.made or columns not in names.made:
+        raise NotUnderstood("the row or the columns of a place have a parameter's name")
+    down, across = source.code(names.made[row]), source.code(names.made[columns])
+    expected = [tuple(sorted((size, down))), (across,), tuple(pointers)]
     if len(pointers) != 1 or sorted(terms) != sorted(expected) or source.loads(kernel, pointers[0]) != 1:
         raise NotUnderstood("a place is not the row times the width, and the column")
     made = [line for line in lines if not m.matches(source.value(line), ROW | COLUMNS)]

@@ -12,7 +12,7 @@ filled it stays in its file, for whoever wants the matrix.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import libcst as cst
@@ -122,13 +122,9 @@ def _reader(module: cst.Module, site: LaunchSite, name: str) -> tuple[cst.Functi
     ((kernel, other),) = found
     if len(findall(module, m.Name(kernel.name.value))) != 2:
         raise NotUnderstood("others know the reader")
-    if other.function is not site.function or other.position <= site.position or len(_launches(module, other)) != 1:
+    if other.function is not site.function or other.position <= site.position:
         raise NotUnderstood("it is not read behind the launch that fills it")
     return kernel, other
-
-
-def _launches(module: cst.Module, site: LaunchSite) -> Sequence[LaunchSite]:
-    return source.sites(module, site.kernel)
 
 
 def _stays(function: cst.FunctionDef, value: cst.BaseExpression) -> bool:
@@ -198,19 +194,19 @@ def _read(pair: Pair) -> Read:
     body = source.statements(reader)
     if source.loads(reader, pair.pointer) != 1 or times_bound(reader, pair.pointer):
         raise NotUnderstood("the matrix is read in several places")
-    used = next(line for line in body if source.loads(line, pair.pointer))
+    used = next((line for line in body if source.loads(line, pair.pointer)), body[0])
     load, address = used, None
     if source.targets(used) and not kernels.calls(used):
-        (place,) = source.targets(used)
-        if times_bound(reader, place) != 1 or source.loads(reader, place) != 1:
-            raise NotUnderstood("the address is used twice")
+        place = source.targets(used)[0]
+        if not source.is_plain(used, place) or times_bound(reader, place) != 1 or source.loads(reader, place) != 1:
+            raise NotUnderstood("the address is used twice, or is one of several")
         address = cst.ensure_type(used, cst.SimpleStatementLine)
-        load = next(line for line in body if source.loads(line, place))
+        load = next((line for line in body if source.loads(line, place)), used)
     call = source.value(load)
-    if not source.targets(load) or not isinstance(call, cst.Call) or source.code(call.func) != "tl.load":
+    if len(source.targets(load)) != 1 or not isinstance(call, cst.Call) or source.code(call.func) != "tl.load":
         raise NotUnderstood("it is not read in a line of its own")
     given = {arg.keyword.value if arg.keyword is not None else "": arg.value for arg in call.args}
-    if set(given) != {"", "mask", "other"} or not m.matches(given["other"], m.Float()):
+    if len(call.args) != 3 or set(given) != {"", "mask", "other"} or not m.matches(given["other"], m.Float()):
         raise NotUnderstood("it is read without a mask")
     at = addresses.parts(source.value(address) if address is not None else given[""])
     products = [part for part in at if isinstance(part, cst.BinaryOperation) and m.matches(part.operator, m.Multiply())]
