@@ -76,10 +76,10 @@ class Mask:
         return tuple(dict.fromkeys(name for line in self.lines for name in bound_in(line)))
 
 
-def body_of(kernel: cst.FunctionDef) -> list[cst.BaseStatement]:
+def _body_of(kernel: cst.FunctionDef) -> list[cst.BaseStatement]:
     """Its statements without the docstring."""
     lines = list(source.statements(kernel))
-    return lines[1:] if lines and m.matches(lines[0], m.SimpleStatementLine([m.Expr(m.SimpleString())])) else lines
+    return lines[1:] if lines and m.matches(lines[0], kernels.DOCSTRING) else lines
 
 
 def _only_one(kernel: cst.FunctionDef, lines: list[cst.BaseStatement], made: m.BaseMatcherNode) -> str:
@@ -157,7 +157,7 @@ def _refuse_no_plain(mask: Mask) -> None:
 
 def mask_of(kernel: cst.FunctionDef) -> Mask:
     """Raises NotUnderstood for a kernel that does anything else than to fill a matrix so, a row a program."""
-    *lines, last = body_of(kernel)
+    *lines, last = _body_of(kernel)
     if len(kernels.calls(kernel, "store")) != 1 or not m.matches(last, STORED):
         raise NotUnderstood("it does not end with its only store")
     address, value, guard = (arg.value for arg in kernels.calls(last, "store")[0].args)

@@ -246,7 +246,7 @@ def row_of(kernel: cst.FunctionDef) -> Row:
         raise NotUnderstood(f"{kernels.called_name(strange[0])} may look at other elements of the row")
     body = cst.ensure_type(kernel.body, cst.IndentedBlock)
     docstring = ""
-    if body.body and m.matches(body.body[0], m.SimpleStatementLine(body=[m.Expr(value=m.SimpleString())])):
+    if body.body and m.matches(body.body[0], kernels.DOCSTRING):
         docstring, body = source.code(body.body[0]).strip(), body.with_changes(body=body.body[1:])
     steps = list(_flat(body, (), kernels.constants(kernel)))
     block, columns, mask, width = _setup(kernel, steps)

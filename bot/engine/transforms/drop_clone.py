@@ -38,7 +38,6 @@ from bot.engine.written_over import OUT, Launched
 REGISTRY = "liger_kernel.backends"
 """The package whose `dispatch` hands the mode on, and whose `resolve_impl` says what it will run."""
 WHY = "Who has this mode writes elsewhere and leaves its first argument as it is: nothing to clone."
-DOCSTRING = m.SimpleStatementLine(body=[m.Expr(value=m.SimpleString())])
 REGISTERS = ("register_op", "register_impl")
 ASK, CHOSEN, MODE = "resolve_impl", "selected", "out_of_place"
 WORDS = ("shape", "dtype", "device", "stride", "size", "numel", "element_size", "is_cuda", "ndim", "dim")
@@ -202,7 +201,7 @@ def _refusing(function: cst.FunctionDef, modes: cst.Tuple) -> tuple[str, cst.If]
 
 def _documented(statement: cst.BaseStatement, first: str) -> cst.BaseStatement:
     """A docstring of several lines with one more at its end: what the author said stays together."""
-    strings = findall(statement, m.SimpleString()) if m.matches(statement, DOCSTRING) else []
+    strings = findall(statement, m.SimpleString()) if m.matches(statement, kernels.DOCSTRING) else []
     end = re.search(r'\n( +)"""$', source.code(strings[0])) if strings else None
     if end is None:
         return statement

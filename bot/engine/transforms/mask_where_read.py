@@ -189,38 +189,48 @@ def _once(kernel: cst.FunctionDef, node: cst.BaseExpression, shape: m.BaseMatche
     return m.matches(node, shape) and times_bound(kernel, cst.ensure_type(node, cst.Subscript).value.value) == 1
 
 
-def _read(pair: Pair) -> Read:
-    reader, width = pair.reader, pair.named[pair.mask.size]
-    body = source.statements(reader)
+def _load_and_address(pair: Pair) -> tuple[cst.BaseStatement, cst.SimpleStatementLine | None]:
+    """The reader's line that loads the matrix, and the one above that names the address, if there is one."""
+    reader, body = pair.reader, source.statements(pair.reader)
     if source.loads(reader, pair.pointer) != 1 or times_bound(reader, pair.pointer):
         raise NotUnderstood("the matrix is read in several places")
     used = next((line for line in body if source.loads(line, pair.pointer)), body[0])
-    load, address = used, None
-    if source.targets(used) and not kernels.calls(used):
-        place = source.targets(used)[0]
-        if not source.is_plain(used, place) or times_bound(reader, place) != 1 or source.loads(reader, place) != 1:
-            raise NotUnderstood("the address is used twice, or is one of several")
-        address = cst.ensure_type(used, cst.SimpleStatementLine)
-        load = next((line for line in body if source.loads(line, place)), used)
+    if not source.targets(used) or kernels.calls(used):
+        return used, None
+    place = source.targets(used)[0]
+    if not source.is_plain(used, place) or times_bound(reader, place) != 1 or source.loads(reader, place) != 1:
+        raise NotUnderstood("the address is used twice, or is one of several")
+    load = next((line for line in body if source.loads(line, place)), used)
+    return load, cst.ensure_type(used, cst.SimpleStatementLine)
+
+
+def _place(pair: Pair, address: cst.BaseExpression) -> tuple[cst.BaseExpression, cst.BaseExpression]:
+    """The rows and the columns of `pointer + rows[:, None] * width + columns[None, :]`, in any order."""
+    at, width = addresses.parts(address), m.Name(pair.named[pair.mask.size])
+    products = [part for part in at if isinstance(part, cst.BinaryOperation) and m.matches(part.operator, m.Multiply())]
+    columns = [part for part in at if _once(pair.reader, part, ALONG)]
+    factors = [side for one in products for side in (one.left, one.right)]
+    rows = [side for side in factors if _once(pair.reader, side, DOWN)]
+    widths = [side for side in factors if m.matches(side, width)]
+    if not any(m.matches(part, m.Name(pair.pointer)) for part in at):
+        raise NotUnderstood("a place is counted from elsewhere")
+    if (len(at), len(products), len(columns), len(rows), len(widths)) != (3, 1, 1, 1, 1):
+        raise NotUnderstood("a place is not found by its row and its column")
+    return rows[0], columns[0]
+
+
+def _read(pair: Pair) -> Read:
+    load, address = _load_and_address(pair)
     call = source.value(load)
     if len(source.targets(load)) != 1 or not isinstance(call, cst.Call) or source.code(call.func) != "tl.load":
         raise NotUnderstood("it is not read in a line of its own")
     given = {arg.keyword.value if arg.keyword is not None else "": arg.value for arg in call.args}
     if len(call.args) != 3 or set(given) != {"", "mask", "other"} or not m.matches(given["other"], m.Float()):
         raise NotUnderstood("it is read without a mask")
-    at = addresses.parts(source.value(address) if address is not None else given[""])
-    products = [part for part in at if isinstance(part, cst.BinaryOperation) and m.matches(part.operator, m.Multiply())]
-    columns = [part for part in at if _once(reader, part, ALONG)]
-    factors = [side for one in products for side in (one.left, one.right)]
-    rows = [side for side in factors if _once(reader, side, DOWN)]
-    widths = [side for side in factors if m.matches(side, m.Name(width))]
-    if not any(m.matches(part, m.Name(pair.pointer)) for part in at):
-        raise NotUnderstood("a place is counted from elsewhere")
-    if (len(at), len(products), len(columns), len(rows), len(widths)) != (3, 1, 1, 1, 1):
-        raise NotUnderstood("a place is not found by its row and its column")
-    _refuse_outside(reader, given["mask"], (rows[0], columns[0]), width)
+    rows, columns = _place(pair, source.value(address) if address is not None else given[""])
+    _refuse_outside(pair.reader, given["mask"], (rows, columns), pair.named[pair.mask.size])
     line = cst.ensure_type(load, cst.SimpleStatementLine)
-    return Read(line, address, rows[0], columns[0], given["mask"], given["other"])
+    return Read(line, address, rows, columns, given["mask"], given["other"])
 
 
 def _written(pair: Pair, read: Read) -> list[cst.BaseStatement]:
@@ -273,7 +283,7 @@ def _refuse_outside(
         raise NotUnderstood("what is read may lie outside of the matrix")
 
 
-def _lines(pair: Pair, read: Read) -> list[cst.BaseStatement]:
+def _with_mask(pair: Pair, read: Read) -> list[cst.BaseStatement]:
     """The reader's lines with those of the mask. Air above the address that goes is above what follows it."""
     lines, written, air = list[cst.BaseStatement](), _written(pair, read), tuple[cst.EmptyLine, ...]()
     for line in source.statements(pair.reader):
@@ -297,7 +307,7 @@ def _kernel(pair: Pair) -> cst.FunctionDef:
         raise NotUnderstood("something is said of the first parameter")
     del parameters[gone]
     params = reader.params.with_changes(params=parameters)
-    changed = source.with_statements(reader.with_changes(params=params), _lines(pair, _read(pair)))
+    changed = source.with_statements(reader.with_changes(params=params), _with_mask(pair, _read(pair)))
     refuse_long_lines(reader, changed)
     return changed
 
