@@ -20,10 +20,9 @@ TOUCHES = ("last_axis_first", "meet_once", "stores_first", "cache_hints")
 SCALES = ("fuse_rows", "scale_at_store", "scale_in_kernel", "read_the_number", "ask_once")
 LATE = (*ATOMICS, *SUMS, *SCALES, "scale_sum", *ARITHMETIC, *TOUCHES)
 AT_ONCE = ("narrower_tiles", "rows_at_once", "heads_at_once", "pairs_at_once")
-PRODUCTS = ("taller_tiles", "further_ahead")
-MASKS = ("mask_where_read", "skip_masked")
+PRODUCTS = ("mask_where_read", "taller_tiles", "further_ahead")
 PIPELINES = ("pipeline_rows", "pipeline_steps", "pipeline_products", "pipeline_turns")
-AHEAD = (*MASKS, *PRODUCTS, "running_softmax", "tanh_by_exp2", "sum_behind_loop", *PIPELINES, "block_rows", *AT_ONCE)
+AHEAD = (*PRODUCTS, "running_softmax", "tanh_by_exp2", "sum_behind_loop", *PIPELINES, "block_rows", *AT_ONCE)
 STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     Bottleneck.MEMORY: (
         *("launch_parameters", "reduce_loss", "drop_clone", *CHUNKS),
@@ -100,7 +99,6 @@ AIMS: dict[str, Aim] = {
     "mask_where_read": Aim(
         ("M3", "G1"), ("excess", "fixed", BESIDE), "a matrix says for each place what its row and column say"
     ),
-    "skip_masked": Aim(("C1", "M2"), ("waiting", "issue"), "tiles are multiplied of which a mask keeps nothing"),
     "running_softmax": Aim(("M3", "M2"), ("excess", "waiting"), "rows are read to be scored, and again to be added up"),
     "block_rows": Aim(("P0", "G2"), UNHIDDEN, "several rows make one block, whose loads and sums wait together"),
     "rows_at_once": Aim(("P0", "G2"), UNHIDDEN, "a program of one short row is mostly start and end"),

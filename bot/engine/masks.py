@@ -92,7 +92,7 @@ def _only_one(kernel: cst.FunctionDef, lines: list[cst.BaseStatement], made: m.B
 
 
 def _refuse_others(kernel: cst.FunctionDef, lines: list[cst.BaseStatement]) -> None:
-    if not only_called(kernel, CALLED) or any(len(kernels.calls(kernel, one)) != 1 for one in ("program_id", "arange")):
+    if not _calls_only(kernel, CALLED) or any(len(kernels.calls(kernel, one)) != 1 for one in ("program_id", "arange")):
         raise NotUnderstood("something else is called")
     for line in lines:
         inner = line.body.body if isinstance(line, cst.If) and line.orelse is None else (line,)
@@ -109,7 +109,7 @@ def _said_by(line: cst.BaseStatement) -> list[cst.CSTNode]:
     return [*found, line.test] if isinstance(line, cst.If) else found
 
 
-def only_called(node: cst.CSTNode, names: Collection[str]) -> bool:
+def _calls_only(node: cst.CSTNode, names: Collection[str]) -> bool:
     """Whether all that is called is Triton's and of these names: a module may have a function of the same one."""
     known = m.Call(m.Attribute(m.Name("tl"), m.OneOf(*map(m.Name, names))))
     return all(m.matches(call, known) for call in kernels.calls(node))
@@ -192,22 +192,6 @@ def _width(kernel: cst.FunctionDef, guard: cst.BaseExpression, columns: str) -> 
     return size
 
 
-def spans(kernel: cst.FunctionDef, node: cst.BaseExpression) -> bool:
-    """Whether a value is one of rows and columns alike, written out down to what the kernel is given, where everything
-    on the way keeps the shape that it is given."""
-    made = {name: one.value for one in findall(kernel, m.Assign()) for name in bound_in(one)}
-    seen, left, shapes = set[str](), [node], set[str]()
-    while left:
-        one = left.pop()
-        if not only_called(one, (*CALLED, "num_programs")):
-            return False
-        shapes |= {"down" for _ in findall(one, DOWN)} | {"along" for _ in findall(one, ALONG)}
-        names = {str(n.value) for n in findall(one, m.Name())} & set(made) - seen
-        seen |= names
-        left += [made[name] for name in names]
-    return shapes == {"down", "along"}
-
-
 def counts_places(kernel: cst.FunctionDef, name: str) -> bool:
     """Whether a name stands for whole numbers of 32 bits from zero on, as programs and their places are counted."""
     sizes = [arg.value for call in kernels.calls(kernel, "arange") for arg in call.args]
@@ -217,7 +201,7 @@ def counts_places(kernel: cst.FunctionDef, name: str) -> bool:
         one = left.pop()
         if one in blocks or one in seen:
             continue
-        if one not in made or not only_called(made[one], ("program_id", "num_programs", "arange")):
+        if one not in made or not _calls_only(made[one], ("program_id", "num_programs", "arange")):
             return False
         parts = [n for n in nodes(made[one], with_air=False) if isinstance(n, cst.BaseExpression | cst.BaseBinaryOp)]
         if not all(isinstance(part, (*COUNTED, *COUNTS)) for part in parts):

@@ -56,7 +56,6 @@ FORECASTS: dict[str, Change] = {
     "pipeline_turns": as_it_was,
     "further_ahead": as_it_was,
     "taller_tiles": as_it_was,
-    "skip_masked": as_it_was,
     "block_rows": as_it_was,
     "rows_at_once": as_it_was,
     "heads_at_once": as_it_was,
@@ -97,7 +96,7 @@ FOR_SOME = ("walk_rows", "reduce_loss")
 ON_A_GPU = (
     *combined.TOGETHER,
     *("divide_once", "share_exponentials", "base_two", "tanh_by_exp2", "pipeline_steps"),
-    *("pipeline_products", "pipeline_turns", "further_ahead", "taller_tiles", "skip_masked"),
+    *("pipeline_products", "pipeline_turns", "further_ahead", "taller_tiles"),
     *("rows_at_once", "heads_at_once", "pairs_at_once", "narrower_tiles", "last_axis_first"),
     *("drop_sort", "scale_in_kernel", "read_the_number", "ask_once", "scale_sum", "sum_behind_loop", "sum_together"),
     *("fuse_rows", "stores_first", "running_softmax", "mask_where_read"),
