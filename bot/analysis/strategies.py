@@ -20,9 +20,9 @@ TOUCHES = ("last_axis_first", "meet_once", "stores_first", "cache_hints")
 SCALES = ("fuse_rows", "scale_at_store", "scale_in_kernel", "read_the_number", "ask_once")
 LATE = (*ATOMICS, *SUMS, *SCALES, "scale_sum", *ARITHMETIC, *TOUCHES)
 AT_ONCE = ("narrower_tiles", "rows_at_once", "heads_at_once", "pairs_at_once")
-PRODUCTS = ("mask_where_read", "taller_tiles", "further_ahead")
+TILES = ("mask_where_read", "taller_tiles", "further_ahead")
 PIPELINES = ("pipeline_rows", "pipeline_steps", "pipeline_products", "pipeline_turns")
-AHEAD = (*PRODUCTS, "running_softmax", "tanh_by_exp2", "sum_behind_loop", *PIPELINES, "block_rows", *AT_ONCE)
+AHEAD = (*TILES, "running_softmax", "tanh_by_exp2", "sum_behind_loop", *PIPELINES, "block_rows", *AT_ONCE)
 STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
     Bottleneck.MEMORY: (
         *("launch_parameters", "reduce_loss", "drop_clone", *CHUNKS),
