@@ -22,6 +22,7 @@ from bot.bench.choosing import EvidenceChoice, gpu_of
 from bot.bench.gpu import reserved
 from bot.campaign.machine import fold
 from bot.cli import resume as resuming
+from bot.cli import tried
 from bot.cli.local_desk import ME, Desk, Stopped
 from bot.cli.resume import Resumed
 from bot.cli.screen import Screen, voice_of
@@ -206,10 +207,10 @@ def _again(ctx: click.Context) -> str:
 )
 @click.option(
     "--try",
-    "tried",
+    "versions",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     multiple=True,
-    help="A kernel file to judge as a variant.",
+    help="A kernel file to judge as a variant, or the journal of another campaign, whose winner is.",
 )
 @click.option("--yes", is_flag=True, help="Approve every checkpoint.")
 @click.option("--fresh", is_flag=True, help="Begin anew; an unfinished campaign is moved aside.")
@@ -244,7 +245,7 @@ def optimize(
     gpu: str,
     max_variants: int,
     minutes: int | None,
-    tried: tuple[Path, ...],
+    versions: tuple[Path, ...],
     yes: bool,
     fresh: bool,
     resume: Path | None,
@@ -273,6 +274,7 @@ def optimize(
         max_variants=max_variants,
     )
     pull = _snapshot(repo, target.site(name).files)
+    tries = [tried.version(path, name, root) for path in versions]
     _exclude(repo)
     folder = root.resolve() / "optimization" / name
     resumed = resuming.read(resume, repo, name, max_variants) if resume is not None else None
@@ -281,7 +283,6 @@ def optimize(
     voice = voice_of(quiet, as_json, sys.stderr)
     screen = Screen(voice, utc_now, gpu=device.uuid if device else None)
     campaign_id = unfinished or f"local-{name}-{utc_now().lower().replace(':', '').replace('-', '')}"
-    tries = {path.name: path.read_bytes() for path in tried}
     desk = Desk(
         repo,
         folder,

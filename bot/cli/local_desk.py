@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from bot.campaign.effects import AskHuman, Close, Effect, PlaceOrder, PushWinner
 from bot.campaign.lineage import accepted
 from bot.campaign.machine import CHECKPOINT_OF, fold, owed
 from bot.cli.screen import Screen
+from bot.cli.tried import Version
 from bot.cli.wiki import informed
 from bot.errors import UserError
 from bot.git.local import set_branch
@@ -87,7 +88,7 @@ class Desk:
         python: str,
         assume_yes: bool,
         gpu: Gpu | None = None,
-        tries: Mapping[str, bytes] | None = None,
+        tries: Sequence[Version] = (),
         wiki: Path | None = None,
         is_late: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -95,8 +96,8 @@ class Desk:
         self._python, self._yes, self._gpu = python, assume_yes, gpu
         self._is_late = is_late
         self._benches = Keeping(informed(opener_for(gpu), wiki, screen.hint))
-        self._tries = dict(tries or {})
-        """Somebody's own versions of the op file, by name, until the campaign can take them."""
+        self._tries = tuple(tries)
+        """Versions from elsewhere, until the campaign can take them."""
         folder.mkdir(parents=True, exist_ok=True)
         self._journal = JournalFile(folder / JOURNAL)
         self.campaign = fold(Campaign(id=campaign), self._journal.facts())
@@ -126,16 +127,17 @@ class Desk:
         if not self._tries or campaign.stage not in view.TRY_STAGES or campaign.profile is None:
             return
         assert campaign.pull is not None
-        for name, content in self._tries.items():
+        for version in self._tries:
+            files = version.onto(campaign.profile.site.files[0])
             commit = self._repo.commit_files(
-                campaign.pull.head_sha, {campaign.profile.site.files[0]: content}, f"try {name}\n",
+                campaign.pull.head_sha, files, f"try {version.name}\n",
                 author=commits.AUTHOR, date=campaign.requested_at,
             )  # fmt: skip
             if commit not in [known for known, _ in self.campaign.tries]:
                 self.record(TryRequested(commit=commit, actor=ME))
             if commit not in [known for known, _ in self.campaign.tries]:
-                self._screen.hint(f"  {name} is not tried: {self.campaign.ignored[-1].why}")
-        self._tries = {}
+                self._screen.hint(f"  {version.name} is not tried: {self.campaign.ignored[-1].why}")
+        self._tries = ()
 
     # Work
 
@@ -313,8 +315,8 @@ class Desk:
                     turn = len(self.campaign.orders)
                     self._answer(AskHuman(checkpoint=CHECKPOINT_OF[self.campaign.stage], turn=turn))
                 else:
-                    for name in self._tries:
-                        self._screen.hint(f"  {name} is not tried: the search was over already")
+                    for version in self._tries:
+                        self._screen.hint(f"  {version.name} is not tried: the search was over already")
                     return self.campaign
         except (KeyboardInterrupt, click.Abort) as error:
             raise Stopped from error

@@ -23,6 +23,7 @@ from bot.cli import local, local_desk
 from bot.cli import resume as resuming
 from bot.cli.local import optimize
 from bot.cli.show import show
+from bot.cli.tried import Version
 from bot.errors import BotError, UserError
 from bot.ledger import slim as slimming
 from bot.ledger.journal import JournalFile, Segment
@@ -487,6 +488,51 @@ def test_with_nothing_to_finish_it_is_left_open_and_goes_on(here: Checkout, monk
     second = here.run("--yes", *words)
     assert second.return_value == 0, second.output
     assert here.campaign().outcome is Outcome.PUSHED
+
+
+def brought(here: Checkout, name: str = "elsewhere.jsonl") -> str:
+    """The journal as it would come from another machine."""
+    return str(shutil.copyfile(here.folder / "journal.jsonl", here.root.parent / name))
+
+
+def test_the_winner_of_another_campaign_is_tried_first(here: Checkout) -> None:
+    assert here.run("--yes", *two(here)).return_value == 0
+    found, was = brought(here), here.campaign()
+    done = here.run("--yes", "--fresh", "--try", found, "--max-variants", "1")
+    assert done.return_value == 0, done.output
+    (played,) = here.campaign().rounds
+    first = played.variant
+    assert (first.hypothesis.technique, first.proposer) == ("try", "human")
+    assert first.files == was.rounds[1].variant.files
+    asked = first.hypothesis.references[0]
+    assert here.git("log", "-1", "--format=%s", asked).strip() == f"try the winner of {was.id}"
+
+
+def test_a_winner_that_changes_several_files_is_tried_with_all_of_them() -> None:
+    assert Version("mine.py", b"pass\n").onto("ops/jsd.py") == {"ops/jsd.py": b"pass\n"}
+    both = {"ops/jsd.py": b"a\n", "ops/backends/jsd.py": b"b\n"}
+    assert Version("the winner of one", files=both).onto("ops/jsd.py") == both
+
+
+def test_a_journal_that_has_nothing_to_try_is_refused_and_moves_nothing(here: Checkout) -> None:
+    assert here.run("--yes", *here.idea("worse", 2.5), "--max-variants", "1").return_value == 0
+    assert here.campaign().winner is None
+    lost = here.run("--fresh", "--try", brought(here, "lost.jsonl"))
+    assert isinstance(lost.exception, UserError)
+    assert lost.exception.reason is ReasonCode.NO_SUCH_VARIANT
+    assert here.run("--yes", "--fresh", *two(here)).return_value == 0
+    found, before = brought(here), sorted(path.name for path in here.folder.iterdir())
+    words = ["softmax", "--repo", str(here.root), "--try", found]
+    other = CliRunner().invoke(optimize, words, standalone_mode=False)
+    assert isinstance(other.exception, UserError)
+    assert "is of rms_norm, and this campaign of softmax" in str(other.exception)
+    op = here.root / OP
+    op.write_text(op.read_text("utf-8") + "# another\n", "utf-8")
+    here.git("commit", "--quiet", "-am", "Another base")
+    moved = here.run("--fresh", "--try", found)
+    assert isinstance(moved.exception, UserError)
+    assert moved.exception.reason is ReasonCode.BASE_CHANGED
+    assert sorted(path.name for path in here.folder.iterdir()) == before
 
 
 @pytest.mark.parametrize("minutes", ["0", "-1", "soon", str(local.MOST_MINUTES + 1)])

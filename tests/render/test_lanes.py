@@ -69,6 +69,15 @@ def test_a_journal_that_lies_there_goes_on(place: Path) -> None:
     assert journal(place, "tvd")[0] == "before" and len(journal(place, "tvd")) == 2
 
 
+def test_a_winner_of_elsewhere_that_lies_there_is_tried_first(place: Path) -> None:
+    (place / "out" / "tvd").mkdir(parents=True)
+    (place / "out" / "tvd" / "try.jsonl").write_text("elsewhere\n", encoding="utf-8")
+    played(place, 300, "tvd:60:1 geglu:60:1")
+    found = (place / "out").resolve() / "tvd" / "try.jsonl"
+    assert journal(place, "tvd")[0].endswith(f"--max-variants 1 --try {found}")
+    assert journal(place, "geglu")[0].endswith("--max-variants 1")
+
+
 def test_the_clock_stops_a_campaign_and_what_it_wrote_is_kept(place: Path) -> None:
     began = time.monotonic()
     said = played(place, 300, "jsd:1 tvd:60")

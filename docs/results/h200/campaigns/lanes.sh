@@ -6,8 +6,9 @@
 # LIGER is a checkout of the stock tree, made by the same commit wherever a campaign is to go on. One argument a GPU: of
 # each kernel the seconds that it may take, how many variants (8 if nothing is said), and after how many minutes it
 # begins no more of them, so that the tests of the best still fit (`jsd:570:6:6`). A journal that lies in
-# OUT/<kernel> goes on, one without the library's texts too, such as those beside this file. `kernelwright` and the
-# target's Python are those on the PATH.
+# OUT/<kernel> goes on, one without the library's texts too, such as those beside this file; of one that lies there as
+# try.jsonl, of a GPU of another kind say, the winner is tried first. `kernelwright` and the target's Python are those on
+# the PATH.
 set -u
 
 stock=$(realpath "$1")
@@ -27,12 +28,13 @@ lane() {
     [ "$left" -gt 30 ] || break
     [ "$seconds" -lt "$left" ] || seconds=$left
     mkdir -p "$out/$kernel"
-    begun=() late=()
+    begun=() late=() first=()
     [ -z "$minutes" ] || late=(--minutes "$minutes")
     [ ! -f "$out/$kernel/journal.jsonl" ] || begun=(--resume "$out/$kernel/journal.jsonl")
+    [ ! -f "$out/$kernel/try.jsonl" ] || first=(--try "$out/$kernel/try.jsonl")
     (cd "$tree" && CUDA_VISIBLE_DEVICES=$gpu timeout -s INT -k 20 "$seconds" kernelwright optimize "$kernel" \
-      --repo . --mode autonomous --evidence measured --yes --max-variants "${variants:-8}" "${late[@]}" "${begun[@]}" \
-      </dev/null) >"$out/$kernel/log.txt" 2>&1
+      --repo . --mode autonomous --evidence measured --yes --max-variants "${variants:-8}" \
+      "${late[@]}" "${begun[@]}" "${first[@]}" </dev/null) >"$out/$kernel/log.txt" 2>&1
     echo "$kernel on GPU $gpu: exit $?"
     for file in journal.jsonl report.md; do
       [ ! -f "$tree/optimization/$kernel/$file" ] || cp "$tree/optimization/$kernel/$file" "$out/$kernel/"
