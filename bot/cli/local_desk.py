@@ -40,7 +40,7 @@ from bot.model.facts import (
     Pushed,
     TryRequested,
 )
-from bot.model.ids import OrderId, variant_name
+from bot.model.ids import CommitSha, OrderId, variant_name
 from bot.model.people import Actor
 from bot.model.reasons import ReasonCode
 from bot.render import commit as commits
@@ -121,23 +121,35 @@ class Desk:
             EffectRequested(key=effect.key, zone=Zone.DECIDE), EffectDone(key=effect.key, zone=Zone.DECIDE, ref=ref)
         )
 
+    def _commit_of(self, version: Version) -> CommitSha:
+        """The same text is the same commit, so it is never tried twice."""
+        pull, profile = self.campaign.pull, self.campaign.profile
+        assert pull is not None and profile is not None
+        files = version.onto(profile.site.files[0])
+        return self._repo.commit_files(
+            pull.head_sha, files, f"try {version.name}\n", author=commits.AUTHOR, date=self.campaign.requested_at
+        )
+
+    def _is_asked_for(self, commit: CommitSha) -> bool:
+        return commit in [known for known, _ in self.campaign.tries]
+
     def _bring_tries(self) -> None:
-        """As soon as the kernel is profiled. The same text is the same commit, so it is never tried twice."""
-        campaign = self.campaign
-        if not self._tries or campaign.stage not in view.TRY_STAGES or campaign.profile is None:
+        """As soon as the kernel is profiled."""
+        if not self._tries or self.campaign.stage not in view.TRY_STAGES or self.campaign.profile is None:
             return
-        assert campaign.pull is not None
         for version in self._tries:
-            files = version.onto(campaign.profile.site.files[0])
-            commit = self._repo.commit_files(
-                campaign.pull.head_sha, files, f"try {version.name}\n",
-                author=commits.AUTHOR, date=campaign.requested_at,
-            )  # fmt: skip
-            if commit not in [known for known, _ in self.campaign.tries]:
+            commit = self._commit_of(version)
+            if not self._is_asked_for(commit):
                 self.record(TryRequested(commit=commit, actor=ME))
-            if commit not in [known for known, _ in self.campaign.tries]:
+            if not self._is_asked_for(commit):
                 self._screen.hint(f"  {version.name} is not tried: {self.campaign.ignored[-1].why}")
         self._tries = ()
+
+    def _say_what_came_too_late(self) -> None:
+        """A command that goes on names again what was tried before it was stopped."""
+        for version in self._tries:
+            if self.campaign.profile is None or not self._is_asked_for(self._commit_of(version)):
+                self._screen.hint(f"  {version.name} is not tried: the search was over already")
 
     # Work
 
@@ -315,8 +327,7 @@ class Desk:
                     turn = len(self.campaign.orders)
                     self._answer(AskHuman(checkpoint=CHECKPOINT_OF[self.campaign.stage], turn=turn))
                 else:
-                    for version in self._tries:
-                        self._screen.hint(f"  {version.name} is not tried: the search was over already")
+                    self._say_what_came_too_late()
                     return self.campaign
         except (KeyboardInterrupt, click.Abort) as error:
             raise Stopped from error

@@ -3,115 +3,38 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
-from bot.campaign.machine import fold
 from bot.cli import local, local_desk
 from bot.cli import resume as resuming
 from bot.cli.local import optimize
 from bot.cli.show import show
-from bot.cli.tried import Version
 from bot.errors import BotError, UserError
 from bot.ledger import slim as slimming
 from bot.ledger.journal import JournalFile, Segment
-from bot.model.campaign import Campaign, Outcome, Stage, StopReason
-from bot.model.facts import BudgetRaised, CampaignRequested, Fact, OrderTaken, RoundOpened, VariantJudged
+from bot.model.campaign import Outcome, Stage, StopReason
+from bot.model.facts import BudgetRaised, OrderTaken, RoundOpened, VariantJudged
 from bot.model.measurement import Runner
 from bot.model.reasons import ReasonCode
 from bot.render import labels
 from bot.zones.intake import SEGMENT
 from tests.cli import counter
+from tests.cli.checkout import KERNEL, OP, ROOT, Checkout, two
 from tests.fakes.tty import Terminal
 from tests.patience import wait_until_gone
 
-ROOT = Path(__file__).parents[2]
-SAMPLE = ROOT / "templates" / "sample"
-KERNEL = "rms_norm"
-OP = f"src/sample_kernels/ops/{KERNEL}.py"
-MOVED = "# fake: traffic {}\n"
 DOCS = (ROOT / "docs" / "terminal.md").read_text(encoding="utf-8")
 COUNTER = [sys.executable, "-m", "tests.cli.counter"]
-
-
-@dataclass(frozen=True)
-class Checkout:
-    root: Path
-
-    @property
-    def folder(self) -> Path:
-        return self.root / "optimization" / KERNEL
-
-    def git(self, *words: str) -> str:
-        config = ["-c", "user.name=dana", "-c", "user.email=dana@example.org"]
-        return subprocess.run(
-            ["git", *config, *words], cwd=self.root, check=True, capture_output=True, text=True
-        ).stdout
-
-    def idea(self, name: str, traffic: float | str) -> list[str]:
-        """Words that have a version of the kernel tried which moves so many times its bytes; v0 moves twice."""
-        text = (self.root / OP).read_text(encoding="utf-8")
-        path = self.root.parent / f"{name}.py"
-        path.write_text(text + MOVED.format(traffic) + f"# {name}\n", encoding="utf-8")
-        return ["--try", str(path)]
-
-    def facts(self) -> tuple[Fact, ...]:
-        return JournalFile(self.folder / "journal.jsonl").facts()
-
-    def campaign(self) -> Campaign:
-        first = next(fact for fact in self.facts() if isinstance(fact, CampaignRequested))
-        return fold(Campaign(id=first.campaign), self.facts())
-
-    def left(self) -> set[str]:
-        """Folders of work under way that are still there."""
-        return {name for name in ("scratch", "segments") if (self.folder / name).exists()}
-
-    def run(self, *words: str) -> Result:
-        """In this process; nobody sits at a terminal."""
-        return CliRunner().invoke(optimize, [KERNEL, "--repo", str(self.root), *words], standalone_mode=False)
-
-    def environment(self, **more: str) -> dict[str, str]:
-        keep = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        return {**keep, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", **more}
-
-
-@pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
-    """The sample library, committed; its kernel moves twice the bytes it has to."""
-    checkout = Checkout(tmp_path_factory.mktemp("sample") / "library")
-    shutil.copytree(SAMPLE, checkout.root, ignore=shutil.ignore_patterns("__pycache__", ".*_cache"))
-    op = checkout.root / OP
-    op.write_text(op.read_text(encoding="utf-8") + MOVED.format(2.0), encoding="utf-8")
-    checkout.git("init", "--quiet", "--initial-branch=main")
-    checkout.git("add", ".")
-    checkout.git("commit", "--quiet", "-m", "Sample")
-    return checkout
-
-
-@pytest.fixture
-def here(sample: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
-    """A checkout of one's own, and a bench that answers at once."""
-    shutil.copytree(sample.root, tmp_path / "library", symlinks=True)
-    opener, workshop = counter.stand_in()
-    monkeypatch.setattr(local_desk, "opener_for", opener)
-    monkeypatch.setattr(local_desk, "Workshop", workshop)
-    return Checkout(tmp_path / "library")
-
-
-def two(here: Checkout) -> list[str]:
-    return [*here.idea("worse", 2.5), *here.idea("better", 1.2), "--max-variants", "2"]
 
 
 def test_a_knowledge_base_adds_what_no_datasheet_has(here: Checkout) -> None:
@@ -488,51 +411,6 @@ def test_with_nothing_to_finish_it_is_left_open_and_goes_on(here: Checkout, monk
     second = here.run("--yes", *words)
     assert second.return_value == 0, second.output
     assert here.campaign().outcome is Outcome.PUSHED
-
-
-def brought(here: Checkout, name: str = "elsewhere.jsonl") -> str:
-    """The journal as it would come from another machine."""
-    return str(shutil.copyfile(here.folder / "journal.jsonl", here.root.parent / name))
-
-
-def test_the_winner_of_another_campaign_is_tried_first(here: Checkout) -> None:
-    assert here.run("--yes", *two(here)).return_value == 0
-    found, was = brought(here), here.campaign()
-    done = here.run("--yes", "--fresh", "--try", found, "--max-variants", "1")
-    assert done.return_value == 0, done.output
-    (played,) = here.campaign().rounds
-    first = played.variant
-    assert (first.hypothesis.technique, first.proposer) == ("try", "human")
-    assert first.files == was.rounds[1].variant.files
-    asked = first.hypothesis.references[0]
-    assert here.git("log", "-1", "--format=%s", asked).strip() == f"try the winner of {was.id}"
-
-
-def test_a_winner_that_changes_several_files_is_tried_with_all_of_them() -> None:
-    assert Version("mine.py", b"pass\n").onto("ops/jsd.py") == {"ops/jsd.py": b"pass\n"}
-    both = {"ops/jsd.py": b"a\n", "ops/backends/jsd.py": b"b\n"}
-    assert Version("the winner of one", files=both).onto("ops/jsd.py") == both
-
-
-def test_a_journal_that_has_nothing_to_try_is_refused_and_moves_nothing(here: Checkout) -> None:
-    assert here.run("--yes", *here.idea("worse", 2.5), "--max-variants", "1").return_value == 0
-    assert here.campaign().winner is None
-    lost = here.run("--fresh", "--try", brought(here, "lost.jsonl"))
-    assert isinstance(lost.exception, UserError)
-    assert lost.exception.reason is ReasonCode.NO_SUCH_VARIANT
-    assert here.run("--yes", "--fresh", *two(here)).return_value == 0
-    found, before = brought(here), sorted(path.name for path in here.folder.iterdir())
-    words = ["softmax", "--repo", str(here.root), "--try", found]
-    other = CliRunner().invoke(optimize, words, standalone_mode=False)
-    assert isinstance(other.exception, UserError)
-    assert "is of rms_norm, and this campaign of softmax" in str(other.exception)
-    op = here.root / OP
-    op.write_text(op.read_text("utf-8") + "# another\n", "utf-8")
-    here.git("commit", "--quiet", "-am", "Another base")
-    moved = here.run("--fresh", "--try", found)
-    assert isinstance(moved.exception, UserError)
-    assert moved.exception.reason is ReasonCode.BASE_CHANGED
-    assert sorted(path.name for path in here.folder.iterdir()) == before
 
 
 @pytest.mark.parametrize("minutes", ["0", "-1", "soon", str(local.MOST_MINUTES + 1)])

@@ -69,13 +69,20 @@ def profiles(folder: Path) -> dict[str, dict[str, Any]]:
     return {kernel: json.loads(path.read_text(encoding="utf-8")) for kernel, path in found.items() if path.is_file()}
 
 
+def only_tried(facts: list[dict[str, Any]]) -> bool:
+    """Whether it has nothing but versions that somebody brought: of these nobody foretells anything."""
+    return {fact["variant"]["hypothesis"]["technique"] for fact in facts if fact["kind"] == "round_opened"} == {"try"}
+
+
 def journals(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """The facts of each kernel's last campaign in their order: of `rms_norm` and `rms_norm-b` the second."""
+    """The facts of each kernel's last campaign with an idea of its own: of `rms_norm` and `rms_norm-b` the second."""
     found = {}
     for kernel in KERNELS:
         for path in sorted((*folder.glob(f"{kernel}/journal.jsonl"), *folder.glob(f"{kernel}-?/journal.jsonl"))):
             lines = path.read_text(encoding="utf-8").splitlines()
-            found[kernel] = [json.loads(line)["fact"] for line in lines]
+            facts: list[dict[str, Any]] = [json.loads(line)["fact"] for line in lines]
+            if kernel not in found or not only_tried(facts):
+                found[kernel] = facts
     return found
 
 
