@@ -132,8 +132,8 @@ import sys, torch
 sys.path.insert(0, sys.argv[1])
 import after, before
 
-for heads in ((5, 2), (8, 8), (1, 3), (17, 1), (9, 16)):
-    for width in (2, 32, 34, 80):
+for n, heads in enumerate(((5, 2), (8, 8), (1, 3), (17, 1), (9, 16))):
+    for width in (2, 80) if n % 2 else (32, 34):
         q, k = (torch.randn(2, 3, n, width) for n in heads)
         angles = torch.randn(6, width // 2, 2)
         expected, found = (m.run(q.clone(), k.clone(), angles, -1.0) for m in (before, after))
