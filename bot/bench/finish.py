@@ -92,7 +92,7 @@ def _test(tree: Path, site: KernelSite, test: str, python: str, gpu: Gpu | None)
     def run(command: Sequence[str], environment: Mapping[str, str]) -> CommandRun:
         return _run(tuple(command), tree, dict(environment), TEST_DEADLINE, gpu, python=python, test=test)
 
-    environment, count = dict(site.environment), shared_tests.hands(site.test_command, on_gpu=gpu is not None)
+    environment, count = dict(site.environment), shared_tests.hands(site.test_command, gpu)
     together = shared_tests.shared(run, site.test_command, environment, count) if count > 1 else None
     return together or run(site.test_command, environment)
 

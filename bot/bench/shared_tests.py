@@ -14,12 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from bot.bench.commands import KEPT_OUTPUT
+from bot.bench.gpu import Gpu
 from bot.model.campaign import CommandRun
 from bot.render.environment import templates_dir
 
-MOST = 4
-"""Each has torch, a GPU context and what a test of the library holds at most: some gigabytes."""
+MOST = 8
 PROCESSORS_EACH = 2
+MEMORY_EACH_MIB = 8192
+"""Each has torch, a GPU context and what a test of the library holds at most: some gigabytes."""
 OURS = ("-p", "kernelwright_share")
 """Pytest loads it by name; it lies in `templates/pytest`."""
 VARIABLE = "KERNELWRIGHT_SHARE"
@@ -32,11 +34,11 @@ COUNTED = re.compile(r"\b(\d+) (passed|skipped|xfailed|xpassed)\b")
 Run = Callable[[Sequence[str], Mapping[str, str]], CommandRun]
 
 
-def hands(command: Sequence[str], *, on_gpu: bool) -> int:
+def hands(command: Sequence[str], gpu: Gpu | None) -> int:
     """How many processes may share the tests of this command; 1 where it is no plain pytest."""
-    if not on_gpu or not _is_pytest(command):
+    if gpu is None or not _is_pytest(command):
         return 1
-    return max(1, min(MOST, (os.cpu_count() or 1) // PROCESSORS_EACH))
+    return max(1, min(MOST, (os.cpu_count() or 1) // PROCESSORS_EACH, gpu.memory_mib // MEMORY_EACH_MIB))
 
 
 def _is_pytest(command: Sequence[str]) -> bool:

@@ -81,17 +81,25 @@ def test_what_does_not_go_well_says_nothing(text: str, tree: Tree) -> None:
 
 def test_it_is_pytest_itself_on_a_gpu_that_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 16)
-    assert hands(PYTEST, on_gpu=True) == MOST
-    assert hands(PYTEST, on_gpu=False) == 1
-    assert hands(("make", "test", "{test}"), on_gpu=True) == 1
-    assert hands((*PYTEST, "-n", "4"), on_gpu=True) == 1
-    assert hands(("{python}", "-m", "pytest", "-p", "xdist", "{test}"), on_gpu=True) == 1
+    assert hands(PYTEST, GPU) == MOST
+    assert hands(PYTEST, None) == 1
+    assert hands(("make", "test", "{test}"), GPU) == 1
+    assert hands((*PYTEST, "-n", "4"), GPU) == 1
+    assert hands(("{python}", "-m", "pytest", "-p", "xdist", "{test}"), GPU) == 1
 
 
-@pytest.mark.parametrize(("processors", "count"), [(None, 1), (2, 1), (3, 1), (4, 2), (7, 3), (8, 4), (64, 4)])
+@pytest.mark.parametrize(
+    ("processors", "count"), [(None, 1), (2, 1), (3, 1), (4, 2), (7, 3), (15, 7), (16, 8), (64, 8)]
+)
 def test_each_wants_two_processors(processors: int | None, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: processors)
-    assert hands(PYTEST, on_gpu=True) == count
+    assert hands(PYTEST, GPU) == count
+
+
+@pytest.mark.parametrize(("memory", "count"), [(4000, 1), (16383, 1), (16384, 2), (24564, 2), (65535, 7), (81559, 8)])
+def test_each_wants_some_gigabytes(memory: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    assert hands(PYTEST, GPU.model_copy(update={"memory_mib": memory})) == count
 
 
 @pytest.mark.parametrize(("fails", "asked"), [("", 2), ("    assert n != 4\n", 3)])
