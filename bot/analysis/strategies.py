@@ -15,7 +15,7 @@ from bot.model.diagnosis import Bottleneck, Strategy
 CHUNKS = ("wider_chunks", "free_early", "first_product")
 SUMS = ("sum_together", "sum_at_once")
 ATOMICS = ("add_in_float32", "add_once_a_run", "partial_sums", "relax_atomics")
-ARITHMETIC = ("divide_once", "share_exponentials", "base_two")
+ARITHMETIC = ("divide_once", "share_exponentials", "base_two", "quick_log")
 TOUCHES = ("last_axis_first", "meet_once", "stores_first", "cache_hints")
 SCALES = ("fuse_rows", "scale_at_store", "scale_in_kernel", "read_the_number", "ask_once")
 LATE = (*ATOMICS, *SUMS, *SCALES, "scale_sum", *ARITHMETIC, *TOUCHES)
@@ -148,6 +148,7 @@ AIMS: dict[str, Aim] = {
         ("C1",), ("issue",), "of an exponential and of a logarithm a GPU makes one while it adds eight times"
     ),
     "base_two": Aim(("C1",), ("issue",), "an exponential to the base of two is one instruction of the GPU"),
+    "quick_log": Aim(("C1",), ("issue",), "a logarithm is a polynomial unless the instruction for it is asked for"),
     "tanh_by_exp2": Aim(
         ("C1",), ("waiting", "issue"), "libdevice's tanh parts nearly every warp in two, for one element after another"
     ),

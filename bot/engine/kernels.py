@@ -17,8 +17,8 @@ DOCSTRING = m.SimpleStatementLine([m.Expr(m.SimpleString())])
 PROGRAMS = {f"tl.program_id({axis})": axis for axis in range(3)}
 """Which axis of the grid is asked for."""
 LANGUAGE = ("tl", "triton.language")
-TANH = "_tanh_by_exp2"
-"""What the rewrite of that name brings along."""
+TANH, LOG = "_tanh_by_exp2", "_quick_log"
+"""What the rewrites of these names bring along."""
 
 ELEMENTWISE = frozenset(
     (
@@ -41,7 +41,7 @@ ELEMENTWISE = frozenset(
         ),
         *("fma", "floor", "ceil", "maximum", "minimum", "clamp", "div_rn", "fdiv", "pow"),
         *("constexpr", "static_assert", "multiple_of", "max_contiguous"),
-        TANH,
+        *(TANH, LOG),
     )
 )
 """Names a kernel may call when each of its elements is to depend on no other."""

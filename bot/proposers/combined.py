@@ -13,7 +13,7 @@ from bot.engine.transforms.rewrite import Rewrite
 from bot.proposers import promise
 from bot.proposers.brief import Brief
 
-TOGETHER: dict[str, tuple[str, ...]] = {"fewer_instructions": ("divide_once", "base_two", "tanh_by_exp2")}
+TOGETHER: dict[str, tuple[str, ...]] = {"fewer_instructions": ("divide_once", "base_two", "quick_log", "tanh_by_exp2")}
 """By the technique of the whole, the rewrites it is made of."""
 FEWEST = 2
 

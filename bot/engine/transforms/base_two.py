@@ -25,7 +25,9 @@ from bot.engine.transforms.rewrite import Rewrite, each_kernel, in_place
 WHY = "An exponential to the base of two is one instruction of the GPU; below 1.2e-38 it is zero."
 LOG2_E = "1.4426950408889634"
 EXPONENTIAL = m.Call(func=m.Attribute(value=m.Name("tl"), attr=m.Name("exp")), args=[m.Arg(keyword=None, star="")])
-HARMLESS = {*kernels.ELEMENTWISE, *columns.REDUCTIONS} - {"log", "log2", "log1p", "rsqrt", "fdiv", "div_rn", "pow"}
+HARMLESS = {*kernels.ELEMENTWISE, *columns.REDUCTIONS} - {
+    *("log", "log2", "log1p", kernels.LOG, "rsqrt", "fdiv", "div_rn", "pow")
+}
 """What may be called with a zero in place of a very small number."""
 DIFFERENCE = m.BinaryOperation(operator=m.Subtract())
 QUOTIENT = m.BinaryOperation(operator=m.Divide())

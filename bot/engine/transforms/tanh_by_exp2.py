@@ -22,16 +22,13 @@ from collections.abc import Iterator
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import columns, kernels, source
+from bot.engine import kernels, own_function, source
 from bot.engine.finding import findall, nodes
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite
 
 NAME = "tanh"
-LINES = ("import triton", "import triton.language as tl")
-"""What the helper is written with."""
 HOME, LIBRARY = "triton.language", "libdevice"
-PLAIN = [m.Arg(keyword=None, star="")]
 TEXT = """
 
 @triton.jit
@@ -82,48 +79,23 @@ def _calls(kernel: cst.FunctionDef, said: str) -> list[cst.Call]:
 
 def _of_rows(kernel: cst.FunctionDef, said: str) -> list[cst.Call]:
     """All calls of a kernel that takes it of a row in every launch, else none."""
-    rows, calls = columns.of_rows(kernel), _calls(kernel, said)
+    calls = _calls(kernel, said)
     hidden = {node for branch in findall(kernel.body, m.If()) for node in nodes(branch)}
-    for call in calls:
-        if not m.matches(call, m.Call(args=PLAIN)):
-            raise NotUnderstood("it is given more than a value")
-        if call not in hidden and columns.holds(call.args[0], columns.is_arange, rows):
-            return calls
-    return []
+    return calls if any(call not in hidden for call in own_function.of_rows(kernel, calls)) else []
 
 
 def _rewritten(module: cst.Module) -> tuple[cst.Module, tuple[str, ...]]:
     said = _spelling(module)
-    if findall(module, m.Name(kernels.TANH)):
-        raise NotUnderstood("the name is taken")
-    jitted = [one for one in source.functions(module) if kernels.is_kernel(one) or kernels.is_tuned(one)]
-    found = {kernel: calls for kernel in jitted if (calls := _of_rows(kernel, said))}
+    found = {one: calls for one in own_function.jitted(module) if (calls := _of_rows(one, said))}
     if not found:
         raise NotUnderstood("no kernel takes the tanh of a row, whatever the launch")
-    helper = cst.parse_module(TEXT.format(tanh=said), config=module.config_for_parsing).body
-    changes = []
-    for kernel, calls in found.items():
-        new = {call: call.with_changes(func=cst.Name(kernels.TANH)) for call in calls}
-        changed = cst.ensure_type(source.exchanged(kernel, new), cst.FunctionDef)
-        before = set(source.code(kernel).splitlines())
-        if any(len(line) > source.LONGEST for line in source.code(changed).splitlines() if line not in before):
-            raise NotUnderstood("a line would be too long")
-        first = [_with_room(helper[0]), _with_room(changed)] if kernel is jitted[0] else [changed]
-        changes.append((kernel, first))
-    if jitted[0] not in found:
-        changes.append((jitted[0], [_with_room(helper[0]), _with_room(jitted[0])]))
-    return source.spliced(module, changes), tuple(str(kernel.name.value) for kernel in found)
-
-
-def _with_room(statement: cst.BaseStatement) -> cst.BaseStatement:
-    """Two empty lines above it, as between functions."""
-    said = [line for line in getattr(statement, "leading_lines", ()) if line.comment is not None]
-    return statement.with_changes(leading_lines=[cst.EmptyLine(indent=False)] * 2 + said)
+    changed = own_function.brought(module, (kernels.TANH,), TEXT.format(tanh=said), found)
+    return changed, tuple(str(kernel.name.value) for kernel in found)
 
 
 def rewrite(text: str) -> Rewrite | None:
     """A file whose kernels take the tanh of libdevice of a row."""
-    if NAME not in text or any(line not in text.splitlines() for line in LINES):
+    if NAME not in text or any(line not in text.splitlines() for line in own_function.LINES):
         return None
     try:
         module, takers = _rewritten(source.parse(text))
