@@ -23,6 +23,8 @@ from bot.worker.contract.door import INTERPRETING, OPEN, PLAIN
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 MAX_ORDER = 1 << 16
+LOOK_EVERY_S = 2.0
+"""How soon a nursery finds out that nobody is left who would knock."""
 Work = Callable[[list[str]], int]
 """What a worker does with its two folders; the result is its exit code."""
 
@@ -87,15 +89,23 @@ def _keep(channel: socket.socket, work: Work) -> None:
 
 
 def _serve(door: str, work: Work) -> NoReturn:
-    """Fork a keeper for whoever knocks. The second file says that the door is open."""
+    """Fork a keeper for whoever knocks. The second file says that the door is open. Who was killed closes no nursery:
+    it looks whether its parent is still there."""
+    parent = os.getppid()
     _adopt_orphans()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     entrance = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     entrance.bind(door)
     entrance.listen(64)
+    entrance.settimeout(LOOK_EVERY_S)
     Path(door + OPEN).touch()
     while True:
-        channel, _ = entrance.accept()
+        try:
+            channel, _ = entrance.accept()
+        except TimeoutError:
+            if os.getppid() != parent:
+                os._exit(0)
+            continue
         if os.fork() == 0:
             entrance.close()
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -22,8 +23,10 @@ from bot.bench.sandbox import LIMITS_ONLY, Sandbox
 from bot.model.measurement import Fault
 from bot.worker.contract import CheckAnswer
 from bot.worker.contract.door import ROOMS
+from bot.worker.nursery import LOOK_EVERY_S
 from tests.bench import tiny
 from tests.bench.test_cell import FEW, FOREVER, FORKS, LEAVES, LIMITS, MEMORY, PRINTS, SEGFAULT, imported
+from tests.patience import is_there, wait_until_gone
 
 DAEMON = """
 import os, time
@@ -165,3 +168,31 @@ def test_nothing_is_left_when_it_closes(cells: Cells, tmp_path: Path) -> None:
     assert not folder.exists()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+OWNER = """
+import sys, time
+from bot.bench.interpreter import look_at
+from bot.bench.nursery import Nursery
+
+own = Nursery(look_at(sys.executable), 6 * 2**30)
+own._start()
+print(own._process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_nothing_is_left_of_who_was_killed() -> None:
+    """Both rooms; and while its owner lives a nursery stays, however long nobody knocks."""
+    owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True)
+    try:
+        assert owner.stdout is not None
+        pid = int(owner.stdout.readline())
+        rooms = household(pid).pids
+        time.sleep(2 * LOOK_EVERY_S)
+        assert len(rooms) == len(ROOMS) and all(map(is_there, rooms))
+    finally:
+        owner.kill()
+        owner.wait()
+    for room in rooms:
+        wait_until_gone(room)
