@@ -72,7 +72,7 @@ def test_a_source_without_a_kernel_is_left_alone(name: str, text: str) -> None:
                 *("divide_once", "base_two", "cache_hints"),
             },
         ),
-        ("jsd", {"pipeline_steps"}),
+        ("jsd", {"pipeline_steps", "quick_log"}),
     ],
 )
 def test_each_kernel_of_the_sample_gets_the_rewrites_that_fit_it(kernel: str, applying: set[str]) -> None:
