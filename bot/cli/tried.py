@@ -21,7 +21,7 @@ OF_A_JOURNAL = Path(JOURNAL).suffix
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Of one file: which of the repository's it is, the profile tells."""
+    """What is to be tried: the text of one file (which of the repository's, the profile tells), or a winner's files."""
 
     name: str
     """As people are shown it."""

@@ -52,9 +52,9 @@ def _calling(kernel: cst.FunctionDef, name: str, calls: Sequence[cst.Call]) -> c
 
 def brought(
     module: cst.Module, names: Sequence[str], text: str, found: Mapping[cst.FunctionDef, Sequence[cst.Call]]
-) -> cst.Module:
+) -> tuple[cst.Module, tuple[str, ...]]:
     """The module with `text` above its first kernel, and these calls of each kernel going to the last of the `names`
-    that it makes."""
+    that it makes; and which kernels these are."""
     if any(findall(module, m.Name(name)) for name in names):
         raise NotUnderstood("the name is taken")
     ours = cst.parse_module(text, config=module.config_for_parsing).body
@@ -66,4 +66,4 @@ def brought(
     few = _is_below_imports(module, first) and not isinstance(ours[0], cst.FunctionDef)
     above = _with_room(ours[0], 1 if few else 2)
     changes.append((first, [above, *(_with_room(one) for one in (*ours[1:], top))]))
-    return source.spliced(module, changes)
+    return source.spliced(module, changes), tuple(str(kernel.name.value) for kernel in found)
