@@ -16,7 +16,7 @@ CHUNKS = ("wider_chunks", "free_early", "first_product")
 SUMS = ("sum_together", "sum_at_once")
 ATOMICS = ("add_in_float32", "add_once_a_run", "partial_sums", "relax_atomics")
 ARITHMETIC = ("divide_once", "share_exponentials", "base_two", "quick_log")
-TOUCHES = ("last_axis_first", "meet_once", "stores_first", "cache_hints")
+TOUCHES = ("last_axis_first", "meet_once", "walk_back", "stores_first", "cache_hints")
 SCALES = ("fuse_rows", "scale_at_store", "scale_in_kernel", "read_the_number", "ask_once")
 LATE = (*ATOMICS, *SUMS, *SCALES, "scale_sum", *ARITHMETIC, *TOUCHES)
 AT_ONCE = ("narrower_tiles", "rows_at_once", "heads_at_once", "pairs_at_once")
@@ -152,6 +152,7 @@ AIMS: dict[str, Aim] = {
     "tanh_by_exp2": Aim(
         ("C1",), ("waiting", "issue"), "libdevice's tanh parts nearly every warp in two, for one element after another"
     ),
+    "walk_back": Aim(("M2",), ("excess",), "a second walk over a row asks for each part when that has just left"),
     "stores_first": Aim(("M2",), ("excess",), "what nobody reads takes the place of a row that is read again"),
     "cache_hints": Aim(("M2",), ("excess",), "what is read again should stay in the cache"),
 }

@@ -14,12 +14,11 @@ from dataclasses import dataclass, replace
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import addresses, kernels, source
+from bot.engine import addresses, kernels, ranges, source
 from bot.engine.finding import findall, nodes
 from bot.engine.source import NotUnderstood
 
 LOAD, STORE, ATOMIC = "load", "store", "atomic_"
-RANGES = ("range", "static_range")
 COLUMNS, AXIS = "columns", "axis "
 BINDS = m.Assign() | m.AnnAssign() | m.AugAssign() | m.For()
 STRANGE = (
@@ -180,7 +179,7 @@ class _Reader:
 
     def _loop(self, node: cst.For, at: At) -> None:
         call = node.iter
-        if not isinstance(call, cst.Call) or kernels.called_name(call) not in RANGES or node.orelse is not None:
+        if not isinstance(call, cst.Call) or kernels.called_name(call) not in ranges.NAMES or node.orelse is not None:
             raise NotUnderstood("a loop is not over a range")
         said = {arg.keyword.value for arg in call.args if arg.keyword is not None}
         if not said <= OPTIONS or any(arg.star for arg in call.args) or not isinstance(node.target, cst.Name):
@@ -190,9 +189,10 @@ class _Reader:
         turn = self._new(("turn", tuple(value.terms for value in told), len(at.loops)))
         made_of = frozenset((turn,)).union(*(value.made_of for value in told))
         self._change(node, turn)
-        self.known[node.target.value] = Value((turn,), made_of=made_of)
+        straight = ranges.straight_loop(node)
+        self.known[cst.ensure_type(straight.target, cst.Name).value] = Value((turn,), made_of=made_of)
         ahead = any(arg.keyword is not None and arg.keyword.value == source.STAGES for arg in call.args)
-        self._block(node.body, replace(at, loops=(*at.loops, turn), ahead=at.ahead or ahead))
+        self._block(straight.body, replace(at, loops=(*at.loops, turn), ahead=at.ahead or ahead))
         self._change(node, turn)
 
     def _change(self, node: cst.For, turn: str) -> None:

@@ -13,12 +13,11 @@ from functools import lru_cache
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import addresses, columns, kernels, source
+from bot.engine import addresses, columns, kernels, ranges, source
 from bot.engine.addresses import Names
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
 
-RANGES = ("range", "static_range")
 SIZES = ("arange", "cdiv", "zeros", "full")
 """Calls that may read the block: they ask how large it is and nothing else."""
 ACCESSES = ("load", "store")
@@ -50,6 +49,11 @@ class _Steps:
         if self._means_more() or not all(self._is_plain(call) for call in kernels.calls(self.kernel, "arange")):
             return False
         return self._accesses(self.kernel.body, _Place((), self.names)) and self.seen
+
+    def hold_in(self, loop: cst.For) -> bool:
+        """Whether its turns have columns of their own, whatever else the block means."""
+        plain = all(self._is_plain(call) for call in kernels.calls(self.kernel, "arange"))
+        return plain and self._accesses(loop, _Place((), self.names)) and self.seen
 
     def _is_plain(self, call: cst.Call) -> bool:
         """Whether an arange is over the block itself, or has nothing to do with it."""
@@ -139,7 +143,7 @@ class _Steps:
 
     def _step(self, loop: cst.For, place: _Place) -> addresses.Product | None:
         call, target = loop.iter, source.code(loop.target)
-        if not isinstance(call, cst.Call) or kernels.called_name(call) not in RANGES:
+        if not isinstance(call, cst.Call) or kernels.called_name(call) not in ranges.NAMES:
             return None
         by = kernels.argument(call, 2, "step")
         if by is not None:
@@ -157,6 +161,11 @@ class _Steps:
 def by_block(text: str, kernel: str, block: str) -> bool:
     try:
         definition = source.kernel_named(source.parse(text), kernel)
-        return definition is not None and _Steps(definition, block).hold()
+        return definition is not None and _Steps(ranges.straight(definition), block).hold()
     except NotUnderstood:
         return False
+
+
+def goes_by(kernel: cst.FunctionDef, loop: cst.For, block: str) -> bool:
+    """Whether the turns of one loop of a kernel have columns of their own."""
+    return _Steps(kernel, block).hold_in(loop)

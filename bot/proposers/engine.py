@@ -38,56 +38,12 @@ SWEEP = NUMBERS_TECHNIQUE
 AGAIN = {"more_programs": 2, "taller_tiles": 2}
 """Rewrites that can be carried further once they were accepted, and how often they are tried in all."""
 FORECASTS: dict[str, Change] = {
+    **dict.fromkeys((*TRANSFORMS, *ACROSS_FILES, *combined.TOGETHER), as_it_was),
     "tile_rows": in_tiles,
     "more_programs": twice_the_programs,
-    "cache_hints": as_it_was,
-    "stores_first": as_it_was,
-    "drop_zero_fill": as_it_was,
-    "drop_detours": as_it_was,
-    "drop_sort": as_it_was,
-    "mask_where_read": as_it_was,
-    "divide_by_constants": as_it_was,
-    "scale_sum": as_it_was,
-    "sum_behind_loop": as_it_was,
-    "pipeline_rows": as_it_was,
-    "running_softmax": as_it_was,
-    "pipeline_steps": as_it_was,
-    "pipeline_products": as_it_was,
-    "pipeline_turns": as_it_was,
-    "further_ahead": as_it_was,
-    "taller_tiles": as_it_was,
-    "block_rows": as_it_was,
-    "rows_at_once": as_it_was,
-    "heads_at_once": as_it_was,
-    "narrower_tiles": as_it_was,
-    "pairs_at_once": as_it_was,
-    "last_axis_first": as_it_was,
-    "wider_chunks": as_it_was,
-    "free_early": as_it_was,
-    "first_product": as_it_was,
-    "add_in_float32": as_it_was,
-    "add_once_a_run": as_it_was,
-    "partial_sums": as_it_was,
-    "relax_atomics": as_it_was,
-    "sum_together": as_it_was,
-    "sum_at_once": as_it_was,
-    "reduce_loss": as_it_was,
-    "drop_clone": as_it_was,
-    "scale_at_store": as_it_was,
-    "scale_in_kernel": as_it_was,
-    "read_the_number": as_it_was,
-    "ask_once": as_it_was,
-    "fuse_rows": as_it_was,
-    "divide_once": as_it_was,
-    "share_exponentials": as_it_was,
-    "base_two": as_it_was,
-    "quick_log": as_it_was,
-    "tanh_by_exp2": as_it_was,
-    "meet_once": as_it_was,
-    "fewer_instructions": as_it_was,
     "walk_rows": walked,
 }
-"""What a rewrite does to a launch. A cache hint changes nothing the model can see."""
+"""What a rewrite does to a launch. Most change nothing that the model can see."""
 SPARING = ("drop_zero_fill", "drop_detours")
 """Rewrites after which a pass moves no byte that it does not have to."""
 CROWDED = ("drop_detours",)
@@ -100,7 +56,7 @@ ON_A_GPU = (
     *("pipeline_products", "pipeline_turns", "further_ahead", "taller_tiles"),
     *("rows_at_once", "heads_at_once", "pairs_at_once", "narrower_tiles", "last_axis_first"),
     *("drop_sort", "scale_in_kernel", "read_the_number", "ask_once", "scale_sum", "sum_behind_loop", "sum_together"),
-    *("fuse_rows", "stores_first", "running_softmax", "mask_where_read"),
+    *("fuse_rows", "walk_back", "stores_first", "running_softmax", "mask_where_read"),
     *("sum_at_once", "relax_atomics", "add_once_a_run", "wider_chunks", "free_early", "first_product", "meet_once"),
 )
 """Rewrites that take away instructions, meetings of warps, programs or launches of torch, or hide what is waited for.
@@ -137,7 +93,7 @@ KNOWING: dict[str, Callable[[str, Brief], Rewrite | None]] = {
     "mask_where_read": lambda text, brief: mask_where_read.rewrite(text, brief.site.relied_on),
 }
 """Rewrites that ask for more than the text, once that has something for them."""
-LAST = ("last_axis_first", "first_product", "meet_once", "stores_first", "cache_hints")
+LAST = ("last_axis_first", "first_product", "meet_once", "walk_back", "stores_first", "cache_hints")
 """Finishing touches: tried on a kernel whose work and warps are settled."""
 HOPELESS = 0.96
 """A rewrite that the model sees this far behind is left alone where no GPU is: there the model judges as well, and

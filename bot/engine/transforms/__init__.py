@@ -56,6 +56,7 @@ from bot.engine.transforms import (
     taller_tiles,
     tanh_by_exp2,
     tile_rows,
+    walk_back,
     walk_rows,
     wider_chunks,
 )
@@ -131,6 +132,7 @@ TRANSFORMS: dict[str, Transform] = {
     "quick_log": quick_log,
     "tanh_by_exp2": tanh_by_exp2,
     "meet_once": meet_once,
+    "walk_back": walk_back,
     "stores_first": stores_first,
     "cache_hints": cache_hints,
 }

@@ -1,0 +1,101 @@
+"""Walk from its end over a row that is read again.
+
+    for turn in range(0, n_cols, BLOCK_SIZE):
+        i = (tl.cdiv(n_cols, BLOCK_SIZE) - 1) * BLOCK_SIZE - turn
+
+A cache lets go of what nobody has asked for longest. Where all rows that are under way do not fit, a second walk from
+the front asks for each part of its row just when that has gone, and so finds none of it; from the end it finds what is
+left. Where they fit, nothing changes. The turns are the same, and nothing is rounded otherwise: only walks whose turns
+know nothing of each other are turned (`bot/engine/any_order.py`).
+
+The loop still counts upwards, since the compiler knows of such a count, and not of one that goes down, that it is a
+multiple of the block: of that depends how much one instruction loads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+import libcst.matchers as m
+
+from bot.engine import any_order, kernels, ranges, source, steps
+from bot.engine.finding import findall
+from bot.engine.row_reads import RowReads, row_reads
+from bot.engine.source import NotUnderstood
+from bot.engine.transforms.rewrite import Rewrite, each_kernel, refuse_long_lines
+
+WHY = "A row is read again: from its end, which the cache still holds."
+TURN = "turn"
+
+
+def _around(kernel: cst.FunctionDef, call: cst.Call) -> list[cst.For]:
+    loops = [cst.ensure_type(found, cst.For) for found in findall(kernel, m.For())]
+    return [loop for loop in loops if any(call is one for one in kernels.calls(loop))]
+
+
+def _walks(kernel: cst.FunctionDef, reads: RowReads) -> Iterator[cst.For]:
+    """Each loop that reads a row for the last time, where the walks before it begin at the front."""
+    for calls, again in ((reads.again, True), (reads.last, False)):
+        for call in calls:
+            loops = _around(kernel, call)
+            if len(loops) != 1:
+                raise NotUnderstood("a row is not read by one walk")
+            if ranges.from_the_end(loops[0]):
+                raise NotUnderstood("a walk begins at the end already")
+            if not again:
+                yield loops[0]
+
+
+def _refuse(kernel: cst.FunctionDef, loop: cst.For, walk: ranges.Walk, reads: RowReads) -> None:
+    if walk.block not in kernels.constants(kernel) or not steps.goes_by(kernel, loop, walk.block):
+        raise NotUnderstood("a walk does not go on by its block")
+    if not walk.counts and not source.loads(kernel.body, "tl"):
+        raise NotUnderstood("the kernel calls Triton's language by another name")
+    if kernels.called_name(cst.ensure_type(loop.iter, cst.Call)) != "range":
+        raise NotUnderstood("a walk is written out turn by turn")
+    inside = kernels.calls(loop.body)
+    if any(kernels.called_name(call) == "store" and call not in reads.stores for call in inside):
+        raise NotUnderstood("a store is not of the row's columns")
+    any_order.refuse_order(kernel, loop)
+
+
+def _turned(loop: cst.For, walk: ranges.Walk) -> cst.For:
+    place = source.assignment(f"{walk.target} = {walk.last} - {TURN}")
+    body = loop.body.with_changes(body=(place, *loop.body.body))
+    above = (*loop.leading_lines, *source.comment_lines(WHY))
+    return loop.with_changes(target=cst.Name(TURN), body=body, leading_lines=above)
+
+
+def _change(module: cst.Module, name: str) -> cst.Module:
+    kernel = source.kernel_named(module, name)
+    assert kernel is not None
+    reads = row_reads(kernel)
+    if findall(kernel, m.Name(TURN)):
+        raise NotUnderstood(f"{TURN} is a name already")
+    new: dict[cst.CSTNode, cst.CSTNode] = {}
+    for loop in _walks(kernel, reads):
+        walk = ranges.walk_of(loop)
+        if walk is None:
+            raise NotUnderstood("a walk does not begin at zero")
+        _refuse(kernel, loop, walk, reads)
+        new[loop] = _turned(loop, walk)
+    if not new:
+        raise NotUnderstood("no row is read again")
+    changed = cst.ensure_type(source.exchanged(kernel, new), cst.FunctionDef)
+    refuse_long_lines(kernel, changed)
+    return source.spliced(module, [(kernel, [changed])])
+
+
+def rewrite(text: str) -> Rewrite | None:
+    """Every kernel of the file whose programs walk over a row of their own again."""
+    return each_kernel(
+        text,
+        _change,
+        title="Rows that are read again are read from their end",
+        why="Where the rows under way do not fit the cache, it still holds their ends when a second walk begins.",
+    )
+
+
+def applies(text: str) -> bool:
+    return rewrite(text) is not None

@@ -1,0 +1,192 @@
+"""A row that is read again is read from its end, by walks whose turns know nothing of each other."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from textwrap import indent
+
+import pytest
+
+from bot.engine.steps import by_block
+from bot.engine.transforms import cache_hints, pipeline_steps, stores_first, walk_back
+from tests.engine.library import changes, interpret, sample
+from tests.engine.test_cache_hints import BETWEEN, FIRST_READ, LOSS, ONCE, SECOND_READ, SECOND_STORE, put
+
+WALK = "        for i in range(0, n_cols, BLOCK):"
+TURNS = "        for turn in range(0, n_cols, BLOCK):"
+PLACE = "            i = (tl.cdiv(n_cols, BLOCK) - 1) * BLOCK - turn"
+HEAD, SECOND = LOSS.split(BETWEEN)
+ONE_ROW, WALKS = LOSS[: LOSS.index("    total = 0.0")], LOSS[LOSS.index("    total = 0.0") :]
+CHANNELS = ONE_ROW + "    for channel in range(4):\n" + indent(WALKS, "    ")
+SUM = "        total += tl.sum(x * w)"
+
+
+def back(text: str) -> str | None:
+    ast.parse(text)
+    found = walk_back.rewrite(text)
+    return found.text if found is not None else None
+
+
+def again(old: str, new: str) -> str:
+    """The loss with something else in its second walk."""
+    return HEAD + BETWEEN + put(SECOND, old, new)
+
+
+def behind(more: str) -> str:
+    return f"{LOSS}{more}\n"
+
+
+def test_the_second_walk_begins_at_the_end_and_nothing_else_changes() -> None:
+    after = back(LOSS)
+    assert after is not None
+    ast.parse(after)
+    assert changes(LOSS, after) == ([WALK], [f"        # {walk_back.WHY}", TURNS, PLACE])
+
+
+def test_a_walk_that_counts_its_blocks_does_too() -> None:
+    counted = LOSS.replace("range(0, n_cols, BLOCK)", "range(tl.cdiv(n_cols, BLOCK))").replace(
+        "i + tl", "i * BLOCK + tl"
+    )
+    after = back(counted)
+    assert after is not None
+    _, new = changes(counted, after)
+    assert new[1:] == [
+        "        for turn in range(tl.cdiv(n_cols, BLOCK)):",
+        "            i = tl.cdiv(n_cols, BLOCK) - 1 - turn",
+    ]
+
+
+def test_what_a_loop_says_beside_its_range_stays() -> None:
+    ahead = pipeline_steps.rewrite(LOSS)
+    assert ahead is not None
+    after = back(ahead.text)
+    assert after is not None
+    gone, new = changes(ahead.text, after)
+    assert "num_stages=" in gone[0] and new[1] == gone[0].replace("for i", "for turn")
+
+
+def test_done_once_it_is_not_done_again() -> None:
+    after = back(LOSS)
+    assert after is not None and back(after) is None
+
+
+def test_what_comes_later_sees_the_walk_that_it_was() -> None:
+    after = back(LOSS)
+    assert after is not None
+    assert by_block(LOSS, "_loss", "BLOCK") and by_block(after, "_loss", "BLOCK")
+    for hints in (stores_first, cache_hints):
+        before, since = hints.rewrite(LOSS), hints.rewrite(after)
+        assert before is not None and since is not None
+        assert changes(after, since.text)[1] == changes(LOSS, before.text)[1]
+
+
+def test_a_place_that_only_looks_like_it_is_no_walk_from_the_end() -> None:
+    after = back(LOSS)
+    assert after is not None
+    further = put(after, "- 1) * BLOCK - turn", "- 2) * BLOCK - turn")
+    assert not by_block(further, "_loss", "BLOCK") and stores_first.rewrite(further) is None
+
+
+def test_a_turn_that_is_asked_for_besides_is_none_either() -> None:
+    after = back(LOSS)
+    assert after is not None
+    assert stores_first.rewrite(put(after, "again * total", "again * total * turn")) is None
+
+
+INDEPENDENT = {
+    "a name of the first walk that each turn begins anew": again(
+        SECOND_STORE, f"            x = again\n{SECOND_STORE}"
+    ),
+    "a name that only some turns know": again(
+        SECOND_STORE, f"            if total > 0:\n                extra = again + 1\n{SECOND_STORE}"
+    ),
+}
+DEPENDENT = {
+    "no walk reads it again": ONCE,
+    "the second walk is not over the same row": again(
+        "x_ptr + cols, mask=cols < n_cols, other", "y_ptr + cols, mask=cols < n_cols, other"
+    ),
+    "it goes on by another step": LOSS.replace("n_cols, BLOCK):", "n_cols, 2 * BLOCK):"),
+    "it begins elsewhere": LOSS.replace("range(0,", "range(BLOCK,"),
+    "its turns share columns": LOSS.replace("tl.arange(0, BLOCK)", "tl.arange(0, 2 * BLOCK)"),
+    "its end is loaded": LOSS.replace("range(0, n_cols, BLOCK)", "range(0, tl.load(y_ptr), BLOCK)"),
+    "its step is no constant": LOSS.replace("n_cols, ignored, BLOCK: tl.constexpr,", "n_cols, ignored, BLOCK,"),
+    "it is written out": again(WALK, "        for i in tl.static_range(0, n_cols, BLOCK):"),
+    "a sum grows": again(SECOND_STORE, f"            total += tl.sum(again)\n{SECOND_STORE}"),
+    "a sum of its own grows": behind("")
+    .replace(BETWEEN, f"    more = 0.0\n{BETWEEN}")
+    .replace(SECOND_STORE, f"            more += tl.sum(again)\n{SECOND_STORE}"),
+    "a value is left behind": behind("    tl.store(y_ptr + row, i)"),
+    "a block is left behind": behind("    tl.store(y_ptr + row, tl.sum(again))"),
+    "what the last turn knew is read": put(
+        again(SECOND_READ, f"            before = x\n{SECOND_READ}"),
+        SECOND_STORE,
+        f"{SECOND_STORE}\n            x = again",
+    ).replace("    total = 0.0", "    total = 0.0\n    x = 0.0"),
+    "a branch decides who gives a value": again(
+        SECOND_STORE, f"            if total > 0:\n                picked = 1.0\n{SECOND_STORE}"
+    ),
+    "a parameter changes": again(SECOND_STORE, f"{SECOND_STORE}\n            ignored += 1"),
+    "the end moves": again(SECOND_STORE, f"{SECOND_STORE}\n            n_cols = n_cols - 0"),
+    "it stores to one place": again(SECOND_STORE, f"{SECOND_STORE}\n            tl.store(y_ptr + row, i)"),
+    "it adds to one place": again(SECOND_STORE, f"{SECOND_STORE}\n            tl.atomic_add(y_ptr + row, 1)"),
+    "it waits": again(SECOND_STORE, f"{SECOND_STORE}\n            tl.debug_barrier()"),
+    "it speaks": again(SECOND_STORE, f'{SECOND_STORE}\n            tl.device_print("turn", i)'),
+    "it hands a pointer on": again(SECOND_STORE, f"{SECOND_STORE}\n            more = _add(y_ptr + row, again)"),
+    "it reads what the row before has stored": again(
+        SECOND_READ, f"{SECOND_READ}\n            left = tl.load(x_ptr + cols - 1)"
+    ),
+    "every turn of another loop walks over the row": CHANNELS,
+    "every turn of another loop walks over a part of it": CHANNELS.replace(
+        "x_ptr + cols", "x_ptr + channel * n_cols + cols"
+    ),
+    "there is a name like the new one": put(LOSS, "    total = 0.0", "    turn, total = 1, 0.0"),
+    "the language has another name": LOSS.replace(
+        "import triton.language as tl", "import triton.language as lang"
+    ).replace("tl.", "lang."),
+}
+
+
+@pytest.mark.parametrize("text", INDEPENDENT.values(), ids=INDEPENDENT)
+def test_a_turn_may_have_names_of_its_own(text: str) -> None:
+    assert back(text) is not None
+
+
+@pytest.mark.parametrize("text", DEPENDENT.values(), ids=DEPENDENT)
+def test_where_the_order_may_matter_it_stays(text: str) -> None:
+    assert text != LOSS
+    assert back(text) is None
+
+
+@pytest.mark.parametrize("text", [LOSS, ONCE, sample("softmax"), sample("jsd")])
+def test_whether_it_applies_is_whether_it_has_something_to_say(text: str) -> None:
+    assert walk_back.applies(text) is (back(text) is not None)
+
+
+def test_the_first_walk_may_stand_anywhere_before() -> None:
+    assert back(put(LOSS, FIRST_READ, f"{FIRST_READ}\n        picked += tl.sum(x)")) is not None
+    assert back(put(LOSS, SUM, f"{SUM}\n        ignored += 1")) is not None
+
+
+PLAYED = """
+import pathlib, sys, torch
+sys.path.insert(0, sys.argv[1])
+import before, after
+
+for n_cols in (63, 64, 65, 128, 193):
+    torch.manual_seed(n_cols)
+    x, w = torch.randn(3, n_cols, dtype=torch.bfloat16), torch.randn(n_cols)
+    y = torch.tensor([0, 7, 2])
+    left, right = x.clone(), x.clone()
+    for kernel, row in ((before._loss, left), (after._loss, right)):
+        kernel[(3,)](row, n_cols, y, w, n_cols, 7, BLOCK=64, WITH_GRADIENT=True)
+    assert torch.equal(left, right) and not torch.equal(left, x), n_cols
+"""
+
+
+@pytest.mark.slow
+def test_the_result_is_the_one_of_before_to_the_bit(tmp_path: Path) -> None:
+    after = back(LOSS)
+    assert after is not None
+    interpret(tmp_path, PLAYED, before=LOSS, after=after)
