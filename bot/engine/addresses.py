@@ -78,13 +78,13 @@ def parts(node: cst.BaseExpression) -> list[cst.BaseExpression]:
     return [node]
 
 
-def _factors(node: cst.BaseExpression, names: Names) -> list[str]:
+def _factors(node: cst.BaseExpression, names: Names, depth: int = 0) -> list[str]:
     node = without_casts(node)
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Multiply):
-        return [*_factors(node.left, names), *_factors(node.right, names)]
-    made = names.made.get(node.value) if isinstance(node, cst.Name) else None
+        return [*_factors(node.left, names, depth), *_factors(node.right, names, depth)]
+    made = names.made.get(node.value) if isinstance(node, cst.Name) and depth < MOST_SUBSTITUTIONS else None
     if made is not None and len(parts(without_casts(made))) == 1:
-        return _factors(made, names)
+        return _factors(made, names, depth + 1)
     return [source.code(node)]
 
 
@@ -96,7 +96,7 @@ def terms(node: cst.BaseExpression, names: Names, depth: int = 0) -> list[Produc
         name = part.value if isinstance(part, cst.Name) else ""
         if name in names.made and depth < MOST_SUBSTITUTIONS:
             found += terms(names.made[name], names, depth + 1)
-        elif name in names.moved:
+        elif name in names.moved and depth < MOST_SUBSTITUTIONS:
             found += [(name,), *terms(names.moved[name], names, depth + 1)]
         else:
             found.append(tuple(sorted(_factors(part, names))))

@@ -1,101 +1,190 @@
 """Whether the turns of a walk may be taken in any order: none knows of another, and nothing behind knows the last one.
 
-Two pointers are taken to be of the same place, as where a gradient is written over its input, or of places apart. Loads
-and stores through one are looked at by `bot/engine/row_reads.py`, and that no two turns share a column by
-`bot/engine/steps.py`; here it is the names.
+Said of a walk of one plain shape, and of nothing else: over a parameter that nobody moves, in steps of a constant; its
+lines give names values and store. Names: each turn gives one a value before it reads it, or nobody outside of the walk
+ever does, and behind the walk nobody reads it. Memory: who is stored to is touched at the turn's own columns alone.
+Calls: those of Triton's language that reckon, and helpers of the file made of such. Two pointers are taken to be of one
+place, as where a gradient is written over its input, or of places apart.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import kernels, source
+from bot.engine import addresses, kernels, ranges, source
+from bot.engine.bindings import bound_in
 from bot.engine.finding import findall
-from bot.engine.row_reads import ATOMIC, BINDS, LOAD, STORE
+from bot.engine.ranges import Walk
+from bot.engine.row_reads import LOAD, STORE, Access, accesses
 from bot.engine.source import NotUnderstood
 
-PLAIN = m.Assign() | m.AnnAssign() | m.AugAssign()
-"""Lines that do nothing but to give a name a value."""
+LANGUAGE = "tl"
+RECKONS = kernels.ELEMENTWISE | {"sum", "max", "min", "expand_dims", "num_programs"}
+GIVES = m.Assign(targets=[m.AssignTarget(target=m.Name())]) | m.AugAssign(target=m.Name())
+STORES = m.Expr(value=m.Call(func=m.Attribute(value=m.Name(LANGUAGE), attr=m.Name(STORE))))
+STRANGE = m.CompFor() | m.Lambda() | m.SimpleStatementSuite()
+INVARIANT = ("program_id", *addresses.CASTS)
+"""What a part of an address that is the same in every turn may ask for."""
+DEEPEST = 12
+"""Names that stand for names."""
 
 
-def _bound(node: cst.CSTNode) -> set[str]:
-    """Names that get a value in it."""
-    found = set[str]()
-    for line in findall(node, BINDS):
-        targets = [one.target for one in line.targets] if isinstance(line, cst.Assign) else [line.target]
-        found |= {cst.ensure_type(name, cst.Name).value for target in targets for name in findall(target, m.Name())}
-    return found
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """The turns of one walk of a kernel."""
+
+    module: cst.Module
+    kernel: cst.FunctionDef
+    loop: cst.For
+    walk: Walk
+
+    @property
+    def made(self) -> frozenset[str]:
+        """Names that a turn gives a value."""
+        return frozenset(bound_in(self.loop.body))
+
+    def refuse_order(self) -> None:
+        """Raises NotUnderstood where it is not sure that any order will do."""
+        self._refuse_shape()
+        self._refuse_target()
+        for name in sorted(self.made):
+            self._refuse_name(name)
+        for call in kernels.calls(self.loop.body):
+            if not _reckons(call, self.module):
+                raise NotUnderstood("a turn calls what may do more than to reckon")
+        self._refuse_memory()
+
+    def _refuse_shape(self) -> None:
+        if findall(self.kernel, STRANGE):
+            raise NotUnderstood("the kernel holds more than plain lines, branches and loops")
+        given, parameters = bound_in(self.kernel.body), source.parameters(self.kernel)
+        if given[LANGUAGE] or LANGUAGE in parameters:
+            raise NotUnderstood("the language is another one here")
+        if given[self.walk.end] or self.walk.end not in parameters or given[self.walk.block]:
+            raise NotUnderstood("a walk may move its end or its step")
+        if self.walk.block not in kernels.constants(self.kernel):
+            raise NotUnderstood("a walk does not go on by a constant")
+        for statement in findall(self.loop.body, m.SimpleStatementLine()):
+            for line in cst.ensure_type(statement, cst.SimpleStatementLine).body:
+                if not m.matches(line, GIVES) and not m.matches(line, STORES):
+                    raise NotUnderstood("a turn does more than to give names values and to store")
+
+    def _loops(self) -> list[cst.For]:
+        """The other walks: those that this one does not stand in, and that do not stand in it."""
+        loops = [cst.ensure_type(found, cst.For) for found in findall(self.kernel, m.For())]
+        mine = [cst.ensure_type(found, cst.For) for found in findall(self.loop, m.For())]
+        return [one for one in loops if one not in mine and self.loop not in findall(one, m.For())]
+
+    def _refuse_target(self) -> None:
+        """It becomes a name with a value before the walk: of the same type as now where all of its walks are alike."""
+        name, walks = self.walk.target, [self.loop]
+        for one in self._loops():
+            other = ranges.walk_of(one)
+            walks += [one] if other is not None and other == self.walk else []
+        if bound_in(self.kernel)[name] != len(walks) or name in source.parameters(self.kernel):
+            raise NotUnderstood("the place in the row has another meaning elsewhere")
+        heads = len(walks)  # each names it once
+        if source.loads(self.kernel.body, name) != heads + sum(source.loads(one.body, name) for one in walks):
+            raise NotUnderstood("the place in the row is read behind the walk")
+
+    def _has_a_value_before(self, name: str) -> bool:
+        """Of what is first given a value in a loop Triton knows nothing outside of it."""
+        local = sum(bound_in(one.body)[name] for one in (self.loop, *self._outermost()))
+        return name in source.parameters(self.kernel) or bound_in(self.kernel.body)[name] != local
+
+    def _outermost(self) -> list[cst.For]:
+        loops = [one for one in self._loops() if ranges.is_range(one)]
+        return [one for one in loops if not any(one in findall(other.body, m.For()) for other in loops)]
+
+    def _refuse_name(self, name: str) -> None:
+        before = self._has_a_value_before(name)
+        if before and not _begins_anew(self.loop, name):
+            raise NotUnderstood(f"{name} may be carried from turn to turn")
+        own = [one for one in self._outermost() if not before or _begins_anew(one, name)]
+        own = [one for one in own if bound_in(one.body)[name]]
+        if source.loads(self.kernel.body, name) != sum(source.loads(one.body, name) for one in (self.loop, *own)):
+            raise NotUnderstood(f"{name} is read behind the walk")
+
+    def _refuse_memory(self) -> None:
+        inside = kernels.calls(self.loop.body)
+        mine = [access for access in accesses(self.kernel) if any(access.call is call for call in inside)]
+        for base in {access.place.base for access in mine if access.kind != LOAD}:
+            rows = {self._row(access) for access in mine if access.place.base == base}
+            if len(rows) != 1:
+                raise NotUnderstood("a turn touches a place that another one stores to")
+
+    def _row(self, access: Access) -> tuple[str, ...]:
+        """Where the row begins that an access is of, if it is of the turn's own columns."""
+        parts = self._parts(access.call.args[0].value)
+        places = [part for part in parts if self._is_place(part)]
+        lanes = [part for part in parts if self._is_lanes(part)]
+        rest = [part for part in parts if part not in places and part not in lanes]
+        if (access.kind, len(places), len(lanes)) not in ((LOAD, 1, 1), (STORE, 1, 1)):
+            raise NotUnderstood("who is stored to is touched elsewhere than at the turn's own columns")
+        for part in rest:
+            moved = {cst.ensure_type(name, cst.Name).value for name in findall(part, m.Name())}
+            asks = {kernels.called_name(call) for call in kernels.calls(part)}
+            if moved & {*self.made, self.walk.target} or not asks <= set(INVARIANT):
+                raise NotUnderstood("a row begins elsewhere in another turn")
+        return tuple(sorted(source.code(part) for part in rest))
+
+    def _parts(self, node: cst.BaseExpression, depth: int = 0) -> list[cst.BaseExpression]:
+        """What an address adds up, with the names that a turn makes once written out."""
+        found: list[cst.BaseExpression] = []
+        for part in addresses.parts(node):
+            value = self._line(part.value) if isinstance(part, cst.Name) else None
+            found += [part] if value is None or depth > DEEPEST else self._parts(value, depth + 1)
+        return found
+
+    def _line(self, name: str) -> cst.BaseExpression | None:
+        lines = [line for line in self.loop.body.body if source.is_plain(line, name)]
+        return source.value(lines[0]) if len(lines) == 1 == bound_in(self.loop.body)[name] else None
+
+    def _is_place(self, part: cst.BaseExpression) -> bool:
+        if not self.walk.counts:
+            return bool(m.matches(part, m.Name(self.walk.target)))
+        block, place = m.Name(self.walk.block), m.Name(self.walk.target)
+        times = m.BinaryOperation(left=place, operator=m.Multiply(), right=block)
+        return bool(m.matches(part, times | m.BinaryOperation(left=block, operator=m.Multiply(), right=place)))
+
+    def _is_lanes(self, part: cst.BaseExpression) -> bool:
+        """The columns of a block, or a name for them that is made once, at the kernel's own margin."""
+        if isinstance(part, cst.Name) and bound_in(self.kernel)[part.value] == 1:
+            lines = [line for line in source.statements(self.kernel) if source.is_plain(line, part.value)]
+            part = source.value(lines[0]) if lines else part
+        arange = m.Call(func=m.Attribute(value=m.Name(LANGUAGE), attr=m.Name("arange")))
+        return m.matches(part, arange) and _said(part) == ("0", self.walk.block)
 
 
-def _given(line: cst.CSTNode) -> set[str]:
-    """Names that it gives a value itself: a loop its target alone."""
-    if not isinstance(line, cst.For):
-        return _bound(line)
-    return {cst.ensure_type(name, cst.Name).value for name in findall(line.target, m.Name())}
+def _said(call: cst.CSTNode) -> tuple[str, ...]:
+    args = cst.ensure_type(call, cst.Call).args
+    return tuple(source.code(arg.value) for arg in args if arg.keyword is None and not arg.star)
 
 
 def _begins_anew(loop: cst.For, name: str) -> bool:
     """Whether every turn gives it a value before it reads it."""
-    if m.matches(loop.target, m.Name(name)):
-        return True
     for statement in loop.body.body:
         if source.is_plain(statement, name):
             return not source.loads(source.value(statement), name)
-        if source.loads(statement, name) or name in _bound(statement):
+        if source.loads(statement, name) or bound_in(statement)[name]:
             return False
     return False
 
 
-def _loops(tree: cst.CSTNode) -> list[cst.For]:
-    return [cst.ensure_type(found, cst.For) for found in findall(tree, m.For())]
-
-
-def _has_a_value_before(kernel: cst.FunctionDef, loop: cst.For, name: str) -> bool:
-    """Of what is first given a value in another walk, or in this one, Triton knows nothing outside of that walk."""
-    walks = [one for one in _loops(kernel) if loop not in _loops(one)[1:]]
-    inside = {id(line) for one in walks for line in findall(one, BINDS)}
-    lines = [line for line in findall(kernel.body, BINDS) if id(line) not in inside]
-    return name in source.parameters(kernel) or any(name in _given(line) for line in lines)
-
-
-def _is_read_outside(kernel: cst.FunctionDef, loop: cst.For, name: str) -> bool:
-    """Whether anybody reads what it holds but turns of this walk, and those of others that give it a value first."""
-    others = [one for one in _loops(kernel) if loop not in _loops(one) and name in _bound(one)]
-    local = not _has_a_value_before(kernel, loop, name)
-    own = [one for one in others if local or _begins_anew(one, name)]
-    outermost = [one for one in own if not any(one in _loops(other)[1:] for other in own)]
-    return source.loads(kernel.body, name) > sum(source.loads(one, name) for one in (loop, *outermost))
-
-
-def _root(node: cst.BaseExpression) -> str:
-    """The name that an address begins with."""
-    while isinstance(node, cst.BinaryOperation):
-        node = node.left
-    return node.value if isinstance(node, cst.Name) else ""
-
-
-def _refuse_deeds(kernel: cst.FunctionDef, loop: cst.For) -> None:
-    """Raises NotUnderstood where a turn does more than to load, to reckon and to store."""
-    if any(kernels.called_name(call).startswith(ATOMIC) for call in kernels.calls(loop.body)):
-        raise NotUnderstood("a turn adds to what others have as well")
-    lines = [line for found in findall(loop.body, m.SimpleStatementLine()) for line in found.body]
-    for line in lines:
-        stores = isinstance(line, cst.Expr) and m.matches(line.value, m.Call(func=m.Attribute(attr=m.Name(STORE))))
-        if not stores and not m.matches(line, PLAIN):
-            raise NotUnderstood("a turn does more than to load, to reckon and to store")
-    accesses = [call for call in kernels.calls(kernel) if kernels.called_name(call) in (LOAD, STORE) and call.args]
-    pointers = {_root(call.args[0].value) for call in accesses}
-    for call in kernels.calls(loop.body):
-        if call not in accesses and any(_root(arg.value) in pointers for arg in call.args):
-            raise NotUnderstood("a turn hands a pointer on")
-
-
-def refuse_order(kernel: cst.FunctionDef, loop: cst.For) -> None:
-    """Raises NotUnderstood where it is not sure that the turns may be taken in any order."""
-    _refuse_deeds(kernel, loop)
-    for name in sorted(_bound(loop)):
-        if _is_read_outside(kernel, loop, name):
-            raise NotUnderstood(f"{name} is read behind the walk, or in the next one")
-        if _has_a_value_before(kernel, loop, name) and not _begins_anew(loop, name):
-            raise NotUnderstood(f"{name} may be carried from turn to turn")
+def _reckons(call: cst.Call, module: cst.Module, seen: frozenset[str] = frozenset()) -> bool:
+    """Whether nothing is left of a call but its value: of the language, of a value's own casts, or of a helper."""
+    name, func = kernels.called_name(call), call.func
+    if not isinstance(func, cst.Name):
+        speaks = source.code(func).startswith(f"{LANGUAGE}.")
+        return name in addresses.CASTS or (speaks and (name in RECKONS or (name == STORE and not seen)))
+    helpers = [one for one in source.functions(module) if one.name.value == name]
+    if not helpers:
+        return name in kernels.ELEMENTWISE - {LOAD, STORE} or name == "float"
+    if len(helpers) > 1 or name in seen or not kernels.is_kernel(helpers[0]):
+        return False
+    inside = kernels.calls(helpers[0].body)
+    touches = any(kernels.called_name(one) in (LOAD, STORE) for one in inside)
+    return not touches and all(_reckons(one, module, seen | {name}) for one in inside)

@@ -9,9 +9,14 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import kernels, source
+from bot.engine.bindings import bound_in
 from bot.engine.finding import findall
 
 NAMES = ("range", "static_range")
+RANGE = m.Call(func=m.Name("range") | m.Attribute(value=m.Name("tl"), attr=m.Name("range")))
+COUNT = m.Call(func=m.Attribute(value=m.Name("tl"), attr=m.Name("cdiv")), args=[m.Arg(m.Name()), m.Arg(m.Name())])
+PLACES = 3
+"""How many arguments of a range have a place: what else it says does not change its turns."""
 MIRRORED = m.SimpleStatementLine(
     body=[m.Assign(targets=[m.AssignTarget(m.Name())], value=m.BinaryOperation(operator=m.Subtract()))]
 )
@@ -22,41 +27,50 @@ class Walk:
     """From zero to its end, by blocks: `range(0, n, BLOCK)`, or `range(tl.cdiv(n, BLOCK))`, which counts them."""
 
     target: str
-    end: cst.BaseExpression
-    """Of the row in the first case, how many blocks in the other."""
+    end: str
     block: str
     counts: bool
 
     @property
     def last(self) -> str:
         """What the target is in the last turn."""
-        end = source.code(self.end)
-        return f"{end} - 1" if self.counts else f"(tl.cdiv({end}, {self.block}) - 1) * {self.block}"
+        blocks = f"tl.cdiv({self.end}, {self.block}) - 1"
+        return blocks if self.counts else f"({blocks}) * {self.block}"
+
+
+def is_range(loop: cst.For) -> bool:
+    """Whether it is compiled as a loop: what its body first gives a value nobody behind it knows."""
+    return bool(m.matches(loop.iter, RANGE))
 
 
 def walk_of(loop: cst.For) -> Walk | None:
-    call, target = loop.iter, loop.target
-    if not isinstance(call, cst.Call) or kernels.called_name(call) not in NAMES or not isinstance(target, cst.Name):
+    if not is_range(loop) or not isinstance(loop.target, cst.Name) or not isinstance(loop.body, cst.IndentedBlock):
         return None
-    told = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
-    if len(told) == 1:
-        told = [cst.Integer("0"), *told]
-    if len(told) < 2 or kernels.integer(told[0]) != 0:
+    args = cst.ensure_type(loop.iter, cst.Call).args
+    told = [arg.value for arg in args if arg.keyword is None]
+    named = {arg.keyword.value for arg in args if arg.keyword is not None}
+    if any(arg.star for arg in args) or len(told) > PLACES or named & {"arg1", "arg2", "step"}:
         return None
-    if len(told) == 3:
-        return Walk(target.value, told[1], source.code(told[2]), counts=False)
-    counted = told[1] if isinstance(told[1], cst.Call) and kernels.called_name(told[1]) == "cdiv" else None
-    if counted is None or len(counted.args) != 2:
+    if len(told) > 1 and kernels.integer(told.pop(0)) != 0:
         return None
-    return Walk(target.value, counted, source.code(counted.args[1].value), counts=True)
+    if len(told) == 2 and all(isinstance(one, cst.Name) for one in told):
+        return Walk(loop.target.value, source.code(told[0]), source.code(told[1]), counts=False)
+    if len(told) != 1 or not m.matches(told[0], COUNT):
+        return None
+    end, block = (source.code(arg.value) for arg in cst.ensure_type(told[0], cst.Call).args)
+    return Walk(loop.target.value, end, block, counts=True)
 
 
 def from_the_end(loop: cst.For) -> str:
     """Of a walk from the end the name of its place in the row, which the first line of every turn makes; else empty."""
     walk, body = walk_of(loop), loop.body.body
-    if walk is None or len(body) < 2 or not m.matches(body[0], MIRRORED) or source.loads(loop.body, walk.target) != 1:
+    if walk is None or len(body) < 2 or not m.matches(body[0], MIRRORED):
         return ""
     (name,) = source.targets(body[0])
+    made = bound_in(loop.body)
+    moves = any(made[one] for one in (walk.end, walk.block, walk.target)) or made[name] != 1
+    if moves or source.loads(loop.body, walk.target) != 1:
+        return ""
     return name if source.code(source.value(body[0])) == f"{walk.last} - {walk.target}" else ""
 
 

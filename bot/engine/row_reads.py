@@ -302,6 +302,13 @@ def _refuse_written(loads: Sequence[Access], accesses: Sequence[Access]) -> None
                 raise NotUnderstood("a row is written and then read")
 
 
+def accesses(kernel: cst.FunctionDef) -> tuple[Access, ...]:
+    """Every load, store and atomic, in the order of the text. Raises NotUnderstood as `row_reads` does."""
+    reader = _Reader(kernel)
+    reader.read()
+    return tuple(reader.accesses)
+
+
 def row_reads(kernel: cst.FunctionDef) -> RowReads:
     """Raises NotUnderstood where it is not sure which rows are read once and which again."""
     reader = _Reader(kernel)

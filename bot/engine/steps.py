@@ -50,11 +50,6 @@ class _Steps:
             return False
         return self._accesses(self.kernel.body, _Place((), self.names)) and self.seen
 
-    def hold_in(self, loop: cst.For) -> bool:
-        """Whether its turns have columns of their own, whatever else the block means."""
-        plain = all(self._is_plain(call) for call in kernels.calls(self.kernel, "arange"))
-        return plain and self._accesses(loop, _Place((), self.names)) and self.seen
-
     def _is_plain(self, call: cst.Call) -> bool:
         """Whether an arange is over the block itself, or has nothing to do with it."""
         end = kernels.argument(call, 1, "end")
@@ -164,8 +159,3 @@ def by_block(text: str, kernel: str, block: str) -> bool:
         return definition is not None and _Steps(ranges.straight(definition), block).hold()
     except NotUnderstood:
         return False
-
-
-def goes_by(kernel: cst.FunctionDef, loop: cst.For, block: str) -> bool:
-    """Whether the turns of one loop of a kernel have columns of their own."""
-    return _Steps(kernel, block).hold_in(loop)

@@ -6,8 +6,10 @@ import ast
 from pathlib import Path
 from textwrap import indent
 
+import libcst as cst
 import pytest
 
+from bot.engine import ranges, source
 from bot.engine.steps import by_block
 from bot.engine.transforms import cache_hints, pipeline_steps, stores_first, walk_back
 from tests.engine.library import changes, interpret, sample
@@ -146,6 +148,119 @@ DEPENDENT = {
         "import triton.language as tl", "import triton.language as lang"
     ).replace("tl.", "lang."),
 }
+
+
+def more(line: str, *lines: str) -> str:
+    """The loss with more lines at the end of its second walk."""
+    return again(SECOND_STORE, "\n".join((SECOND_STORE, *(f"            {one}" for one in (line, *lines)))))
+
+
+def first(line: str, text: str = LOSS) -> str:
+    """The loss with a line above its walks."""
+    return put(text, "    total = 0.0", f"    total = 0.0\n    {line}")
+
+
+TO = "tl.store(x_ptr + cols, again * total - picked"
+HELPER = "@triton.jit\ndef _note(p, v):\n    tl.store(p, v)\n    return v\n\n\n@triton.jit\ndef _loss"
+ELSEWHERE = {
+    "a loop within knows it, and one behind reads it": first(
+        "best = 0.0", more("best = 1.0", "for j in range(2):", "    best = again * j")
+    )
+    + "    tl.store(y_ptr + row, best)\n",
+    "its end moves": LOSS.replace("range(0, n_cols", "range(0, end").replace(
+        "    total = 0.0", "    total = 0.0\n    end = n_cols"
+    ),
+    "its end is its own place": first("i = n_cols", again("range(0, n_cols", "range(0, i")),
+    "the head of a later loop reads it": first("last = 0", more("last = i"))
+    + "    for j in range(0, last, BLOCK):\n        last = j\n",
+    "a loop that is written out gave it a value": put(
+        more("carry += 1"), "    total = 0.0", "    total = 0.0\n    for k in tl.static_range(1):\n        carry = 0.0"
+    ),
+    "a list is made of it": first("prev = 0.0", more("both = [prev for prev in (again,)]")),
+    "a list changes": first("state = [0.0]", more("s = state", "s[0] = total")),
+    "it reads a part that another turn stores, by minus": again(
+        SECOND_READ, f"{SECOND_READ}\n            left = tl.load(x_ptr + (cols - BLOCK), mask=cols >= BLOCK)"
+    ),
+    "it reads one number of what is stored": again(
+        SECOND_READ, f"{SECOND_READ}\n            left = tl.load(x_ptr + (i - 1), mask=i > 0)"
+    ),
+    "it stores to the next part as well": more("tl.store(x_ptr + cols + BLOCK, again, mask=cols < n_cols)"),
+    "it takes its step back": again(TO, TO.replace("cols,", "cols + (0 - i),")),
+    "it stores to the next part of another": more(
+        "tl.store(w_ptr + cols, total)", "tl.store(w_ptr + BLOCK + cols, total)"
+    ),
+    "it takes the step back of another": more("tl.store(w_ptr + cols + (0 - i), total)"),
+    "it stores at what a call says": more("tl.store(w_ptr + cols + tl.load(y_ptr), total)"),
+    "it stores to the same few": more("tl.store(y_ptr + row + i * 0 + tl.arange(0, 16), total)"),
+    "its columns come round again": again(TO, TO.replace("cols,", "cols.to(tl.uint8),")),
+    "the block shrinks": first("BLOCK = BLOCK // 2"),
+    "a helper stores": more("seen = _note(w_ptr + row, total)").replace("@triton.jit\ndef _loss", HELPER),
+    "somebody else's function has a name of the language's": more("seen = lib.load(w_ptr + row)"),
+    "somebody else's function is called": more("seen = put(w_ptr + row, total)"),
+    "a branch in one line": more("if total > 3: tl.store(y_ptr + row, i)"),
+    "its place had another type": put(
+        LOSS, "    total = 0.0", "    total = 0.0\n    for i in tl.static_range(2):\n        total += i"
+    ),
+    "its place was a number": first("i = total * 2"),
+    "its place goes on elsewhere": LOSS + "    for i in range(0, ignored, BLOCK):\n        picked += 1\n",
+    "the language is a parameter": LOSS.replace("_loss(", "_loss(tl, "),
+    "its end is no parameter": LOSS.replace("range(0, n_cols", "range(0, N_COLS"),
+    "a loop of one line": HEAD
+    + BETWEEN
+    + "\n        for i in range(0, n_cols, BLOCK): "
+    + TO.replace("again", "tl.load(x_ptr + cols)")
+    + ")\n",
+    "a sum of hundreds of terms": more("y = " + "again + " * 900 + "again"),
+}
+
+
+@pytest.mark.parametrize("text", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_whatever_it_is_not_sure_of_stays(text: str) -> None:
+    assert text != LOSS and back(text) is None
+
+
+@pytest.mark.parametrize(
+    ("head", "line"),
+    [
+        ("range(0, n, B)", "n = (tl.cdiv(n, B) - 1) * B - turn"),
+        ("range(0, n, B + C)", "i = (tl.cdiv(n, B + C) - 1) * B + C - turn"),
+        ("range(0, n, -B)", "i = (tl.cdiv(n, -B) - 1) * -B - turn"),
+        ("range(0, tl.cdiv(n, B), step=2)", "i = tl.cdiv(n, B) - 1 - turn"),
+        ("tl.range(tl.cdiv(n, B), arg2=m)", "i = tl.cdiv(n, B) - 1 - turn"),
+        ("range(*a, 0, n, B)", "i = (tl.cdiv(n, B) - 1) * B - turn"),
+        ("range(0, tl.load(c), B)", "i = (tl.cdiv(tl.load(c), B) - 1) * B - turn"),
+        ("range(0, n, B)", "i = (tl.cdiv(n, B) - 1) * B - turn\n    n = n - B"),
+        ("range(0, n, B)", "i = (tl.cdiv(n, B) - 1) * B - turn\n    i += B"),
+        ("range(0, n, B)", "i = (tl.cdiv(n, B) - 1) * B - turn\n    later = turn"),
+        ("tl.static_range(0, n, B)", "i = (tl.cdiv(n, B) - 1) * B - turn"),
+        ("range(B, n, B)", "i = (tl.cdiv(n, B) - 1) * B - turn"),
+    ],
+)
+def test_what_only_looks_like_a_walk_from_the_end_is_none(head: str, line: str) -> None:
+    loop = source.parse(f"for turn in {head}:\n    {line}\n    x = i\n").body[0]
+    assert ranges.from_the_end(cst.ensure_type(loop, cst.For)) == ""
+
+
+@pytest.mark.parametrize(
+    ("head", "line"),
+    [
+        ("range(0, n, B)", "i = (tl.cdiv(n, B) - 1) * B - turn"),
+        ("tl.range(0, n, B, num_stages=S)", "i = (tl.cdiv(n, B) - 1) * B - turn"),
+        ("range(tl.cdiv(n, B))", "i = tl.cdiv(n, B) - 1 - turn"),
+        ("tl.range(0, tl.cdiv(n, B))", "i = tl.cdiv(n, B) - 1 - turn"),
+    ],
+)
+def test_a_walk_from_the_end_is_known_by_its_first_line(head: str, line: str) -> None:
+    loop = cst.ensure_type(source.parse(f"for turn in {head}:\n    {line}\n    x = i\n").body[0], cst.For)
+    assert ranges.from_the_end(loop) == "i"
+    assert source.code(ranges.straight_loop(loop)) == f"for i in {head}:\n    x = i\n"
+
+
+@pytest.mark.parametrize("name", ["x_stride", "picked"])
+def test_a_name_that_is_made_of_itself_ends(name: str) -> None:
+    text = LOSS.replace("x_ptr + cols", f"x_ptr + {name} + cols")
+    assert back(first(f"{name} += {name}", text)) == back(first(f"{name} = {name} * 1", text)) is None
+    assert by_block(first(f"{name} += {name}", text), "_loss", "BLOCK")
 
 
 @pytest.mark.parametrize("text", INDEPENDENT.values(), ids=INDEPENDENT)

@@ -120,7 +120,7 @@ def each_kernel(
     for name in [str(kernel.name.value) for kernel in found if only in ("", kernel.name.value)]:
         try:
             module = change(module, name)
-        except NotUnderstood:
+        except (NotUnderstood, RecursionError):  # a sum of hundreds of terms is as deep a tree
             continue
         done.append(name)
     written = str(source.in_lines(module, text).code) if done else ""

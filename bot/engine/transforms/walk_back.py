@@ -19,7 +19,8 @@ from collections.abc import Iterator
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import any_order, kernels, ranges, source, steps
+from bot.engine import kernels, ranges, source
+from bot.engine.any_order import Turns
 from bot.engine.finding import findall
 from bot.engine.row_reads import RowReads, row_reads
 from bot.engine.source import NotUnderstood
@@ -47,19 +48,6 @@ def _walks(kernel: cst.FunctionDef, reads: RowReads) -> Iterator[cst.For]:
                 yield loops[0]
 
 
-def _refuse(kernel: cst.FunctionDef, loop: cst.For, walk: ranges.Walk, reads: RowReads) -> None:
-    if walk.block not in kernels.constants(kernel) or not steps.goes_by(kernel, loop, walk.block):
-        raise NotUnderstood("a walk does not go on by its block")
-    if not walk.counts and not source.loads(kernel.body, "tl"):
-        raise NotUnderstood("the kernel calls Triton's language by another name")
-    if kernels.called_name(cst.ensure_type(loop.iter, cst.Call)) != "range":
-        raise NotUnderstood("a walk is written out turn by turn")
-    inside = kernels.calls(loop.body)
-    if any(kernels.called_name(call) == "store" and call not in reads.stores for call in inside):
-        raise NotUnderstood("a store is not of the row's columns")
-    any_order.refuse_order(kernel, loop)
-
-
 def _turned(loop: cst.For, walk: ranges.Walk) -> cst.For:
     place = source.assignment(f"{walk.target} = {walk.last} - {TURN}")
     body = loop.body.with_changes(body=(place, *loop.body.body))
@@ -77,8 +65,8 @@ def _change(module: cst.Module, name: str) -> cst.Module:
     for loop in _walks(kernel, reads):
         walk = ranges.walk_of(loop)
         if walk is None:
-            raise NotUnderstood("a walk does not begin at zero")
-        _refuse(kernel, loop, walk, reads)
+            raise NotUnderstood("a walk is not one from zero, block by block")
+        Turns(module, kernel, loop, walk).refuse_order()
         new[loop] = _turned(loop, walk)
     if not new:
         raise NotUnderstood("no row is read again")
