@@ -2,9 +2,9 @@
 
 Said of a walk of one plain shape, and of nothing else: over a parameter that nobody moves, in steps of a constant; its
 lines give names values and store. Names: each turn gives one a value before it reads it, or nobody outside of the walk
-ever does, and behind the walk nobody reads it. Memory: who is stored to is touched at the turn's own columns alone.
-Calls: those of Triton's language that reckon, and helpers of the file made of such. Two pointers are taken to be of one
-place, as where a gradient is written over its input, or of places apart.
+ever does, and behind the walk nobody reads it. Memory: who is stored to is touched at the turn's own columns alone; two
+pointers are taken to be of places apart, or of one where both are touched so, as where a gradient is written over its
+input. Calls: those that `bot/engine/reckoning.py` knows to reckon and no more.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import addresses, kernels, ranges, source
-from bot.engine.bindings import bound_in
+from bot.engine.bindings import bound_in, made_of
 from bot.engine.finding import findall
 from bot.engine.ranges import Walk
+from bot.engine.reckoning import LANGUAGE, reckons, refuse_other_meanings
 from bot.engine.row_reads import LOAD, STORE, Access, accesses
 from bot.engine.source import NotUnderstood
 
-LANGUAGE = "tl"
-RECKONS = kernels.ELEMENTWISE | {"sum", "max", "min", "expand_dims", "num_programs"}
 GIVES = m.Assign(targets=[m.AssignTarget(target=m.Name())]) | m.AugAssign(target=m.Name())
 STORES = m.Expr(value=m.Call(func=m.Attribute(value=m.Name(LANGUAGE), attr=m.Name(STORE))))
 STRANGE = m.CompFor() | m.Lambda() | m.SimpleStatementSuite()
+LINES = m.Assign() | m.AnnAssign() | m.AugAssign()
+WIDE = m.Call(func=m.Attribute(attr=m.Name("arange") | m.Name("zeros") | m.Name("full")))
 INVARIANT = ("program_id", *addresses.CASTS)
 """What a part of an address that is the same in every turn may ask for."""
 DEEPEST = 12
@@ -53,18 +54,19 @@ class Turns:
         for name in sorted(self.made):
             self._refuse_name(name)
         for call in kernels.calls(self.loop.body):
-            if not _reckons(call, self.module):
+            if not reckons(call, self.module, self.kernel):
                 raise NotUnderstood("a turn calls what may do more than to reckon")
         self._refuse_memory()
 
     def _refuse_shape(self) -> None:
         if findall(self.kernel, STRANGE):
             raise NotUnderstood("the kernel holds more than plain lines, branches and loops")
+        refuse_other_meanings(self.module, self.kernel)
         given, parameters = bound_in(self.kernel.body), source.parameters(self.kernel)
-        if given[LANGUAGE] or LANGUAGE in parameters:
-            raise NotUnderstood("the language is another one here")
         if given[self.walk.end] or self.walk.end not in parameters or given[self.walk.block]:
             raise NotUnderstood("a walk may move its end or its step")
+        if self.walk.end not in _of_any_type(self.kernel):
+            raise NotUnderstood("the end of a walk may be a number of few bits")
         if self.walk.block not in kernels.constants(self.kernel):
             raise NotUnderstood("a walk does not go on by a constant")
         for statement in findall(self.loop.body, m.SimpleStatementLine()):
@@ -122,14 +124,20 @@ class Turns:
         places = [part for part in parts if self._is_place(part)]
         lanes = [part for part in parts if self._is_lanes(part)]
         rest = [part for part in parts if part not in places and part not in lanes]
+        if access.place.mixed:
+            raise NotUnderstood("an address adds up parameters, of which one may be another pointer")
         if (access.kind, len(places), len(lanes)) not in ((LOAD, 1, 1), (STORE, 1, 1)):
             raise NotUnderstood("who is stored to is touched elsewhere than at the turn's own columns")
         for part in rest:
             moved = {cst.ensure_type(name, cst.Name).value for name in findall(part, m.Name())}
             asks = {kernels.called_name(call) for call in kernels.calls(part)}
-            if moved & {*self.made, self.walk.target} or not asks <= set(INVARIANT):
+            if moved & {*self.made, *self._wide(), self.walk.target} or not asks <= set(INVARIANT):
                 raise NotUnderstood("a row begins elsewhere in another turn")
         return tuple(sorted(source.code(part) for part in rest))
+
+    def _wide(self) -> frozenset[str]:
+        """Names of more than one number: two turns may share what is added to their columns."""
+        return made_of(findall(self.kernel, LINES), WIDE)
 
     def _parts(self, node: cst.BaseExpression, depth: int = 0) -> list[cst.BaseExpression]:
         """What an address adds up, with the names that a turn makes once written out."""
@@ -159,6 +167,13 @@ class Turns:
         return m.matches(part, arange) and _said(part) == ("0", self.walk.block)
 
 
+def _of_any_type(kernel: cst.FunctionDef) -> set[str]:
+    """Parameters of which the kernel says no type, as it does of a constant."""
+    kinds = (kernel.params.posonly_params, kernel.params.params, kernel.params.kwonly_params)
+    every = [one for kind in kinds for one in kind]
+    return {str(one.name.value) for one in every if one.annotation is None or kernels.is_constant(one)}
+
+
 def _said(call: cst.CSTNode) -> tuple[str, ...]:
     args = cst.ensure_type(call, cst.Call).args
     return tuple(source.code(arg.value) for arg in args if arg.keyword is None and not arg.star)
@@ -172,19 +187,3 @@ def _begins_anew(loop: cst.For, name: str) -> bool:
         if source.loads(statement, name) or bound_in(statement)[name]:
             return False
     return False
-
-
-def _reckons(call: cst.Call, module: cst.Module, seen: frozenset[str] = frozenset()) -> bool:
-    """Whether nothing is left of a call but its value: of the language, of a value's own casts, or of a helper."""
-    name, func = kernels.called_name(call), call.func
-    if not isinstance(func, cst.Name):
-        speaks = source.code(func).startswith(f"{LANGUAGE}.")
-        return name in addresses.CASTS or (speaks and (name in RECKONS or (name == STORE and not seen)))
-    helpers = [one for one in source.functions(module) if one.name.value == name]
-    if not helpers:
-        return name in kernels.ELEMENTWISE - {LOAD, STORE} or name == "float"
-    if len(helpers) > 1 or name in seen or not kernels.is_kernel(helpers[0]):
-        return False
-    inside = kernels.calls(helpers[0].body)
-    touches = any(kernels.called_name(one) in (LOAD, STORE) for one in inside)
-    return not touches and all(_reckons(one, module, seen | {name}) for one in inside)

@@ -14,7 +14,8 @@ from bot.engine.finding import findall
 
 NAMES = ("range", "static_range")
 RANGE = m.Call(func=m.Name("range") | m.Attribute(value=m.Name("tl"), attr=m.Name("range")))
-COUNT = m.Call(func=m.Attribute(value=m.Name("tl"), attr=m.Name("cdiv")), args=[m.Arg(m.Name()), m.Arg(m.Name())])
+PLAIN = m.Arg(value=m.Name(), keyword=None, star="")
+COUNT = m.Call(func=m.Attribute(value=m.Name("tl"), attr=m.Name("cdiv")), args=[PLAIN, PLAIN])
 PLACES = 3
 """How many arguments of a range have a place: what else it says does not change its turns."""
 MIRRORED = m.SimpleStatementLine(

@@ -19,6 +19,8 @@ from bot.engine.finding import findall, nodes
 from bot.engine.source import NotUnderstood
 
 LOAD, STORE, ATOMIC = "load", "store", "atomic_"
+MOST_TERMS = 64
+"""Of a sum: names that are made of names may stand for thousands."""
 COLUMNS, AXIS = "columns", "axis "
 BINDS = m.Assign() | m.AnnAssign() | m.AugAssign() | m.For()
 STRANGE = (
@@ -54,6 +56,8 @@ class Value:
     """Axes of the grid, columns, and loops whose turns change it."""
     lanes: bool = False
     """Whether neighbours in it are neighbours in memory: a term is the columns themselves."""
+    mixed: bool = False
+    """Whether it adds up several that begin with a parameter: which of those is the pointer nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +179,8 @@ class _Reader:
         """One of these, or what a loop makes of them."""
         bases = {value.base for value in values}
         made_of = frozenset(more).union(*(value.made_of for value in values))
-        return Value((self._new(),), bases.pop() if len(bases) == 1 else "", made_of, any(v.lanes for v in values))
+        base = bases.pop() if len(bases) == 1 else ""
+        return Value((self._new(),), base, made_of, any(v.lanes for v in values), any(v.mixed for v in values))
 
     def _loop(self, node: cst.For, at: At) -> None:
         call = node.iter
@@ -239,7 +244,10 @@ class _Reader:
 
 def _sum(left: Value, right: Value) -> Value:
     terms = tuple(sorted((*left.terms, *right.terms)))
-    return Value(terms, left.base, left.made_of | right.made_of, left.lanes or right.lanes)
+    if len(terms) > MOST_TERMS:
+        raise NotUnderstood("an address adds up too much")
+    mixed = left.mixed or right.mixed or bool(left.base and right.base)
+    return Value(terms, left.base, left.made_of | right.made_of, left.lanes or right.lanes, mixed)
 
 
 def _asks(call: cst.Call) -> frozenset[str]:

@@ -214,6 +214,88 @@ ELSEWHERE = {
 }
 
 
+SEEN = "seen = clamp(y_ptr + row, total)"
+CLAMP = "@triton.jit\ndef clamp(p, v):\n    tl.store(p, v)\n    return v"
+LOSS_HEAD = "@triton.jit\ndef _loss("
+WIDER = """    if total > 0:
+        for j in range(0, ignored, BLOCK):
+            cols = j + tl.arange(0, BLOCK)
+            total += tl.sum(tl.load(w_ptr + row + cols, mask=cols < ignored, other=0.0))
+        for j in range(0, ignored, BLOCK):
+            cols = j + tl.arange(0, BLOCK)
+            tl.store(y_ptr + row + cols, tl.load(w_ptr + row + cols, mask=cols < ignored, other=0.0))
+"""
+
+
+def beside(before: str, line: str = SEEN) -> str:
+    """The loss with something above its kernel, and a line in its second walk."""
+    return put(more(line), LOSS_HEAD, f"{before}\n\n\n{LOSS_HEAD}")
+
+
+MEANINGS = {
+    "two walks are as long as two numbers say": LOSS + WIDER,
+    "its end has few bits": put(LOSS, "n_cols, ignored", "n_cols: tl.int16, ignored"),
+    "a number stands before the pointer": more("tl.store(ignored + y_ptr + row * 2 + cols, again)"),
+    "what it adds to its columns is wide": put(
+        more("tl.store(y_ptr + apart + cols, again)"),
+        "    total = 0.0",
+        "    total = 0.0\n    apart = tl.arange(0, BLOCK) * 1",
+    ),
+    "range is another": put(LOSS, LOSS_HEAD, f"from triton.language import static_range as range\n\n\n{LOSS_HEAD}"),
+    "range is a parameter": LOSS.replace("_loss(", "_loss(range, "),
+    "a name of the language's is somebody's": beside("clamp = _note"),
+    "a name of the language's is an atomic's": beside("from triton.language import atomic_add as clamp"),
+    "a name of the language's is nobody's": more(SEEN),
+    "a name of the language's is a helper's that stores": beside("if True:\n" + indent(CLAMP, "    ")),
+    "a name of the language's is a parameter": put(
+        more(SEEN), LOSS_HEAD, f"from triton.language.math import clamp\n\n\n{LOSS_HEAD}clamp, "
+    ),
+    "a helper is another in the end": put(
+        more("seen = _pure(y_ptr + row, total)"),
+        LOSS_HEAD,
+        f"@triton.jit\ndef _pure(p, v):\n    return v\n\n\n_pure = _note\n\n\n{LOSS_HEAD}",
+    ),
+    "a helper calls what it is given": put(
+        more("seen = _call(_note, y_ptr + row, total)"),
+        LOSS_HEAD,
+        f"@triton.jit\ndef _call(exp, p, v):\n    return exp(p, v)\n\n\n{LOSS_HEAD}",
+    ),
+    "a cast is somebody else's": beside("import lib", "seen = lib.cast(y_ptr + row, total)"),
+    "the language is another module": LOSS.replace("import triton.language as tl", "import mylang as tl"),
+    "names stand for thousands of terms": put(
+        LOSS,
+        "    total = 0.0",
+        "    total = 0.0\n"
+        + "".join(f"    a{n} = a{n - 1} + a{n - 1} + a{n - 1} + a{n - 1}\n" for n in range(1, 30))
+        + "    y_ptr += a29",
+    ),
+}
+
+
+@pytest.mark.parametrize("text", MEANINGS.values(), ids=MEANINGS)
+def test_where_a_word_may_mean_something_else_it_stays(text: str) -> None:
+    assert text != LOSS and back(text) is None
+
+
+KNOWN = {
+    "a library's": put(
+        more("part = tanh(again)"), LOSS_HEAD, f"from triton.language.extra.libdevice import tanh\n\n\n{LOSS_HEAD}"
+    ),
+    "the language's": more("part = tl.math.exp2(again)"),
+    "a value's own": more("part = again.to(tl.float32).cast(tl.bfloat16)"),
+    "a helper's": put(
+        more("part = _half(again)"),
+        LOSS_HEAD,
+        f"@triton.jit\ndef _half(v):\n    return tl.exp(v.to(tl.float32)) * 0.5\n\n\n{LOSS_HEAD}",
+    ),
+}
+
+
+@pytest.mark.parametrize("text", KNOWN.values(), ids=KNOWN)
+def test_calls_that_reckon_are_taken(text: str) -> None:
+    assert back(text) is not None
+
+
 @pytest.mark.parametrize("text", ELSEWHERE.values(), ids=ELSEWHERE)
 def test_whatever_it_is_not_sure_of_stays(text: str) -> None:
     assert text != LOSS and back(text) is None
@@ -234,6 +316,8 @@ def test_whatever_it_is_not_sure_of_stays(text: str) -> None:
         ("range(0, n, B)", "i = (tl.cdiv(n, B) - 1) * B - turn\n    later = turn"),
         ("tl.static_range(0, n, B)", "i = (tl.cdiv(n, B) - 1) * B - turn"),
         ("range(B, n, B)", "i = (tl.cdiv(n, B) - 1) * B - turn"),
+        ("range(tl.cdiv(div=B, x=n))", "i = tl.cdiv(B, n) - 1 - turn"),
+        ("range(tl.cdiv(*n, *B))", "i = tl.cdiv(n, B) - 1 - turn"),
     ],
 )
 def test_what_only_looks_like_a_walk_from_the_end_is_none(head: str, line: str) -> None:

@@ -62,12 +62,16 @@ def _change(module: cst.Module, name: str) -> cst.Module:
     if findall(kernel, m.Name(TURN)):
         raise NotUnderstood(f"{TURN} is a name already")
     new: dict[cst.CSTNode, cst.CSTNode] = {}
+    ends = set[str]()
     for loop in _walks(kernel, reads):
         walk = ranges.walk_of(loop)
         if walk is None:
             raise NotUnderstood("a walk is not one from zero, block by block")
         Turns(module, kernel, loop, walk).refuse_order()
+        ends.add(walk.end)
         new[loop] = _turned(loop, walk)
+    if len(ends) > 1:
+        raise NotUnderstood(f"{TURN} would be of two types where one end is a wider number")
     if not new:
         raise NotUnderstood("no row is read again")
     changed = cst.ensure_type(source.exchanged(kernel, new), cst.FunctionDef)
