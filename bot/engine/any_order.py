@@ -19,14 +19,17 @@ from bot.engine.bindings import bound_in, made_of
 from bot.engine.finding import findall
 from bot.engine.ranges import Walk
 from bot.engine.reckoning import LANGUAGE, reckons, refuse_other_meanings
-from bot.engine.row_reads import LOAD, STORE, Access, accesses
+from bot.engine.row_reads import STORE, Access, accesses
 from bot.engine.source import NotUnderstood
 
 GIVES = m.Assign(targets=[m.AssignTarget(target=m.Name())]) | m.AugAssign(target=m.Name())
 STORES = m.Expr(value=m.Call(func=m.Attribute(value=m.Name(LANGUAGE), attr=m.Name(STORE))))
+"""What a turn may do, with the line before."""
 STRANGE = m.CompFor() | m.Lambda() | m.SimpleStatementSuite()
+"""What binds names where nobody looks for them, or stands where no line is."""
 LINES = m.Assign() | m.AnnAssign() | m.AugAssign()
 WIDE = m.Call(func=m.Attribute(attr=m.Name("arange") | m.Name("zeros") | m.Name("full")))
+"""What makes more than one number."""
 INVARIANT = ("program_id", *addresses.CASTS)
 """What a part of an address that is the same in every turn may ask for."""
 DEEPEST = 12
@@ -65,7 +68,7 @@ class Turns:
         given, parameters = bound_in(self.kernel.body), source.parameters(self.kernel)
         if given[self.walk.end] or self.walk.end not in parameters or given[self.walk.block]:
             raise NotUnderstood("a walk may move its end or its step")
-        if self.walk.end not in _of_any_type(self.kernel):
+        if not any(one.name.value == self.walk.end and _may_be_wide(one) for one in source.declared(self.kernel)):
             raise NotUnderstood("the end of a walk may be a number of few bits")
         if self.walk.block not in kernels.constants(self.kernel):
             raise NotUnderstood("a walk does not go on by a constant")
@@ -76,16 +79,13 @@ class Turns:
 
     def _loops(self) -> list[cst.For]:
         """The other walks: those that this one does not stand in, and that do not stand in it."""
-        loops = [cst.ensure_type(found, cst.For) for found in findall(self.kernel, m.For())]
-        mine = [cst.ensure_type(found, cst.For) for found in findall(self.loop, m.For())]
-        return [one for one in loops if one not in mine and self.loop not in findall(one, m.For())]
+        mine = kernels.loops(self.loop)
+        return [one for one in kernels.loops(self.kernel) if one not in mine and self.loop not in kernels.loops(one)]
 
     def _refuse_target(self) -> None:
         """It becomes a name with a value before the walk: of the same type as now where all of its walks are alike."""
-        name, walks = self.walk.target, [self.loop]
-        for one in self._loops():
-            other = ranges.walk_of(one)
-            walks += [one] if other is not None and other == self.walk else []
+        name = self.walk.target
+        walks = [self.loop, *(one for one in self._loops() if ranges.walk_of(one) == self.walk)]
         if bound_in(self.kernel)[name] != len(walks) or name in source.parameters(self.kernel):
             raise NotUnderstood("the place in the row has another meaning elsewhere")
         heads = len(walks)  # each names it once
@@ -99,7 +99,7 @@ class Turns:
 
     def _outermost(self) -> list[cst.For]:
         loops = [one for one in self._loops() if ranges.is_range(one)]
-        return [one for one in loops if not any(one in findall(other.body, m.For()) for other in loops)]
+        return [one for one in loops if not any(one in kernels.loops(other.body) for other in loops)]
 
     def _refuse_name(self, name: str) -> None:
         before = self._has_a_value_before(name)
@@ -113,7 +113,7 @@ class Turns:
     def _refuse_memory(self) -> None:
         inside = kernels.calls(self.loop.body)
         mine = [access for access in accesses(self.kernel) if any(access.call is call for call in inside)]
-        for base in {access.place.base for access in mine if access.kind != LOAD}:
+        for base in {access.place.base for access in mine if access.kind == STORE}:
             rows = {self._row(access) for access in mine if access.place.base == base}
             if len(rows) != 1:
                 raise NotUnderstood("a turn touches a place that another one stores to")
@@ -126,7 +126,7 @@ class Turns:
         rest = [part for part in parts if part not in places and part not in lanes]
         if access.place.mixed:
             raise NotUnderstood("an address adds up parameters, of which one may be another pointer")
-        if (access.kind, len(places), len(lanes)) not in ((LOAD, 1, 1), (STORE, 1, 1)):
+        if len(places) != 1 or len(lanes) != 1:
             raise NotUnderstood("who is stored to is touched elsewhere than at the turn's own columns")
         for part in rest:
             moved = {cst.ensure_type(name, cst.Name).value for name in findall(part, m.Name())}
@@ -167,11 +167,9 @@ class Turns:
         return m.matches(part, arange) and _said(part) == ("0", self.walk.block)
 
 
-def _of_any_type(kernel: cst.FunctionDef) -> set[str]:
-    """Parameters of which the kernel says no type, as it does of a constant."""
-    kinds = (kernel.params.posonly_params, kernel.params.params, kernel.params.kwonly_params)
-    every = [one for kind in kinds for one in kind]
-    return {str(one.name.value) for one in every if one.annotation is None or kernels.is_constant(one)}
+def _may_be_wide(parameter: cst.Param) -> bool:
+    """Whether the kernel says no type of it: what a host hands over has 32 bits and more."""
+    return parameter.annotation is None or kernels.is_constant(parameter)
 
 
 def _said(call: cst.CSTNode) -> tuple[str, ...]:

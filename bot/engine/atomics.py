@@ -11,10 +11,10 @@ import libcst.matchers as m
 from bot.engine import addresses, kernels, runs, source
 from bot.engine.addresses import Names
 from bot.engine.finding import findall
+from bot.engine.ranges import RANGE
 from bot.engine.source import LaunchSite, NotUnderstood
 
 SECOND = "tl.program_id(1)"
-RANGES = m.Call(func=m.Name("range") | m.Attribute(value=m.Name("tl"), attr=m.Name("range")))
 ADDITION = m.Expr(value=m.Call(func=m.Attribute(value=m.Name("tl"), attr=m.Name("atomic_add"))))
 
 
@@ -49,7 +49,7 @@ class Vector:
 def _run(loop: cst.For, kernel: cst.FunctionDef, names: Names) -> str:
     """The loop's variable, where it goes over the run of this program of the second axis."""
     call, target = loop.iter, loop.target
-    if not m.matches(call, RANGES) or not isinstance(call, cst.Call) or not isinstance(target, cst.Name):
+    if not m.matches(call, RANGE) or not isinstance(call, cst.Call) or not isinstance(target, cst.Name):
         raise NotUnderstood("the loop is no range")
     bounds = [arg.value for arg in call.args if arg.keyword is None]
     if len(bounds) != 2:

@@ -20,12 +20,12 @@ def bound_in(node: cst.CSTNode) -> Counter[str]:
     found = findall(node, places)
     bound = [one.name if isinstance(one, cst.AsName) else getattr(one, "target", None) for one in found]
     aliases = [cst.ensure_type(one, cst.ImportAlias).name for one in findall(node, m.ImportAlias(asname=None))]
-    targets = [target for target in (*bound, *map(_root, aliases)) if isinstance(target, cst.CSTNode)]
+    targets = [target for target in (*bound, *map(root, aliases)) if isinstance(target, cst.CSTNode)]
     return Counter(cst.ensure_type(n, cst.Name).value for target in targets for n in findall(target, m.Name()))
 
 
-def _root(name: cst.BaseExpression) -> cst.BaseExpression:
-    """`a` of `import a.b`, which is what that binds."""
+def root(name: cst.BaseExpression) -> cst.BaseExpression:
+    """`a` of `a.b`: what `import a.b` binds."""
     while isinstance(name, cst.Attribute):
         name = name.value
     return name

@@ -60,6 +60,11 @@ def calls(node: cst.CSTNode, name: str = "") -> list[cst.Call]:
     return [call for call in found if not name or called_name(call) == name]
 
 
+def loops(node: cst.CSTNode) -> list[cst.For]:
+    """All of them, the node itself too."""
+    return [one for one in nodes(node) if isinstance(one, cst.For)]
+
+
 def is_constant(parameter: cst.Param) -> bool:
     said = parameter.annotation
     return said is not None and "constexpr" in source.code(said.annotation)
@@ -67,8 +72,7 @@ def is_constant(parameter: cst.Param) -> bool:
 
 def constants(kernel: cst.FunctionDef) -> frozenset[str]:
     """Parameters that it is compiled for."""
-    kinds = (kernel.params.posonly_params, kernel.params.params, kernel.params.kwonly_params)
-    return frozenset(str(one.name.value) for kind in kinds for one in kind if is_constant(one))
+    return frozenset(str(one.name.value) for one in source.declared(kernel) if is_constant(one))
 
 
 def arange_of(block: str) -> m.Call:

@@ -10,7 +10,6 @@ import libcst.matchers as m
 
 from bot.engine import kernels, source
 from bot.engine.bindings import bound_in
-from bot.engine.finding import findall
 
 NAMES = ("range", "static_range")
 RANGE = m.Call(func=m.Name("range") | m.Attribute(value=m.Name("tl"), attr=m.Name("range")))
@@ -85,6 +84,5 @@ def straight_loop(loop: cst.For) -> cst.For:
 
 def straight(kernel: cst.FunctionDef) -> cst.FunctionDef:
     """The kernel, made anew, as if all of its walks began at the front: for whoever asks what is walked over alone."""
-    loops = [cst.ensure_type(found, cst.For) for found in findall(kernel, m.For())]
-    walks = {loop: straight_loop(loop) for loop in loops if from_the_end(loop)}
+    walks = {loop: straight_loop(loop) for loop in kernels.loops(kernel) if from_the_end(loop)}
     return cst.ensure_type(source.exchanged(kernel, walks), cst.FunctionDef) if walks else kernel

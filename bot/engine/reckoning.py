@@ -7,7 +7,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import addresses, kernels, source
-from bot.engine.bindings import bound_in
+from bot.engine.bindings import bound_in, root
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
 
@@ -20,15 +20,12 @@ RECKONS = (kernels.ELEMENTWISE | {"sum", "max", "min", "expand_dims", "num_progr
 
 def refuse_other_meanings(module: cst.Module, kernel: cst.FunctionDef) -> None:
     """Raises NotUnderstood where `tl` is not Triton's language, or a word of Python's is another."""
-    aliases = m.ImportAlias(name=m.Attribute(value=m.Name(LIBRARY), attr=m.Name("language")), asname=m.AsName())
-    names = [
-        cst.ensure_type(cst.ensure_type(one, cst.ImportAlias).asname, cst.AsName).name
-        for one in findall(module, aliases)
-    ]
-    if not any(m.matches(name, m.Name(LANGUAGE)) for name in names):
+    language = m.Attribute(value=m.Name(LIBRARY), attr=m.Name("language"))
+    imports = findall(module, m.ImportAlias(name=language, asname=m.AsName(name=m.Name(LANGUAGE))))
+    if not imports:
         raise NotUnderstood("the language has another name here")
     given, own = bound_in(module), {*source.parameters(kernel), *_functions(module)}
-    if given[LANGUAGE] != len(names) or LANGUAGE in own or any(given[name] or name in own for name in BUILT_IN):
+    if given[LANGUAGE] != len(imports) or LANGUAGE in own or any(given[name] or name in own for name in BUILT_IN):
         raise NotUnderstood("a name of Triton's or Python's has another meaning here")
 
 
@@ -53,23 +50,16 @@ def _helper(module: cst.Module, name: str) -> cst.FunctionDef | None:
     return helpers[0] if alone and kernels.is_kernel(helpers[0]) else None
 
 
-def _owner(func: cst.Attribute) -> str:
-    """The name that `x.y.z` begins with; empty where it begins with something else."""
-    node: cst.BaseExpression = func
-    while isinstance(node, cst.Attribute):
-        node = node.value
-    return node.value if isinstance(node, cst.Name) else ""
-
-
 def reckons(call: cst.Call, module: cst.Module, function: cst.FunctionDef, seen: frozenset[str] = frozenset()) -> bool:
-    """Of a call in a function of the module. Loads and stores of Triton's own are for others to judge."""
+    """Of a call in a function of the module. Where a kernel itself loads and stores is for others to judge; a helper,
+    which has been `seen`, does neither."""
     name, func = kernels.called_name(call), call.func
     mine = {*source.parameters(function), *bound_in(function.body)}
     if isinstance(func, cst.Attribute):
-        owner = _owner(func)
-        if owner == LANGUAGE:
+        owner = root(func)
+        if m.matches(owner, m.Name(LANGUAGE)):
             return name in RECKONS or (name in TOUCHES and not seen)
-        return name in addresses.CASTS and (not owner or owner in mine)
+        return name in addresses.CASTS and (not isinstance(owner, cst.Name) or owner.value in mine)
     if not isinstance(func, cst.Name) or name in mine:
         return False
     if name == "float" or (name in RECKONS and _comes_of_the_library(module, name)):

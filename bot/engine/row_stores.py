@@ -16,14 +16,13 @@ from dataclasses import dataclass, replace
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import addresses, kernels, runs, source
+from bot.engine import addresses, kernels, ranges, runs, source
 from bot.engine.addresses import Names, Product
 from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
 
 PROGRAM = "tl.program_id(0)"
 LANES = "tl.arange(0, "
-RANGES = ("range", "static_range")
 STORE = m.SimpleStatementLine(body=[m.Expr(value=m.Call(func=m.Attribute(value=m.Name("tl"), attr=m.Name("store"))))])
 LEAVES = m.SimpleStatementLine(body=[m.ZeroOrMore(), m.Return(value=None)])
 
@@ -178,7 +177,7 @@ class _Row:
         if sorted(addresses.terms(one.address, names)) != sorted([(self.matrix.pointer,), self.row, *columns]):
             raise NotUnderstood("the store is not of a column of its row")
         steps = [source.code(arg.value) for arg in loop.iter.args]
-        if kernels.called_name(loop.iter) not in RANGES:
+        if kernels.called_name(loop.iter) not in ranges.NAMES:
             raise NotUnderstood("the loop over the columns is no range")
         if steps != ["0", width, block] or self.matrix.told(width) != self.matrix.columns:
             raise NotUnderstood("the loop is not over all columns")

@@ -88,9 +88,13 @@ def imports(module: cst.Module, path: str, name: str) -> int:
     return sum(len(findall(line, m.ImportAlias(name=m.Name(name), asname=None))) for line in mine)
 
 
+def declared(function: cst.FunctionDef) -> tuple[cst.Param, ...]:
+    found = function.params
+    return (*found.posonly_params, *found.params, *found.kwonly_params)
+
+
 def parameters(function: cst.FunctionDef) -> tuple[str, ...]:
-    kinds = (function.params.posonly_params, function.params.params, function.params.kwonly_params)
-    return tuple(parameter.name.value for kind in kinds for parameter in kind)
+    return tuple(str(parameter.name.value) for parameter in declared(function))
 
 
 LAUNCH = m.Call(func=m.Subscript(value=m.Name(), slice=[m.SubscriptElement(slice=m.Index())]))

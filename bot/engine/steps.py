@@ -59,7 +59,7 @@ class _Steps:
     def _means_more(self) -> bool:
         """Whether the block is read where it is no size: compared, handed on to a helper, added to a pointer."""
         sizes: list[cst.CSTNode] = [call for name in SIZES for call in kernels.calls(self.kernel, name)]
-        for loop in (cst.ensure_type(found, cst.For) for found in findall(self.kernel, m.For())):
+        for loop in kernels.loops(self.kernel):
             sizes.append(loop.iter)
             for product in findall(loop.body, m.BinaryOperation(operator=m.Multiply())):
                 sizes += [product] if self._counted(product, loop) else []

@@ -187,7 +187,7 @@ ELSEWHERE = {
     "it stores to the next part as well": more("tl.store(x_ptr + cols + BLOCK, again, mask=cols < n_cols)"),
     "it takes its step back": again(TO, TO.replace("cols,", "cols + (0 - i),")),
     "it stores to the next part of another": more(
-        "tl.store(w_ptr + cols, total)", "tl.store(w_ptr + BLOCK + cols, total)"
+        "tl.store(w_ptr + cols, total)", "tl.store(w_ptr + 64 + cols, total)"
     ),
     "it takes the step back of another": more("tl.store(w_ptr + cols + (0 - i), total)"),
     "it stores at what a call says": more("tl.store(w_ptr + cols + tl.load(y_ptr), total)"),
@@ -211,6 +211,7 @@ ELSEWHERE = {
     + TO.replace("again", "tl.load(x_ptr + cols)")
     + ")\n",
     "a sum of hundreds of terms": more("y = " + "again + " * 900 + "again"),
+    "a product of hundreds of factors": more("y = " + "again * " * 900 + "again"),
 }
 
 

@@ -14,15 +14,13 @@ multiple of the block: of that depends how much one instruction loads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import kernels, ranges, source
 from bot.engine.any_order import Turns
 from bot.engine.finding import findall
-from bot.engine.row_reads import RowReads, row_reads
+from bot.engine.row_reads import row_reads
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, each_kernel, refuse_long_lines
 
@@ -30,22 +28,22 @@ WHY = "A row is read again: from its end, which the cache still holds."
 TURN = "turn"
 
 
-def _around(kernel: cst.FunctionDef, call: cst.Call) -> list[cst.For]:
-    loops = [cst.ensure_type(found, cst.For) for found in findall(kernel, m.For())]
-    return [loop for loop in loops if any(call is one for one in kernels.calls(loop))]
+def _walk(kernel: cst.FunctionDef, call: cst.Call) -> cst.For:
+    """The one loop around a load, which begins at the front."""
+    around = [loop for loop in kernels.loops(kernel) if any(call is one for one in kernels.calls(loop))]
+    if len(around) != 1:
+        raise NotUnderstood("a row is not read by one walk")
+    if ranges.from_the_end(around[0]):
+        raise NotUnderstood("a walk begins at the end already")
+    return around[0]
 
 
-def _walks(kernel: cst.FunctionDef, reads: RowReads) -> Iterator[cst.For]:
-    """Each loop that reads a row for the last time, where the walks before it begin at the front."""
-    for calls, again in ((reads.again, True), (reads.last, False)):
-        for call in calls:
-            loops = _around(kernel, call)
-            if len(loops) != 1:
-                raise NotUnderstood("a row is not read by one walk")
-            if ranges.from_the_end(loops[0]):
-                raise NotUnderstood("a walk begins at the end already")
-            if not again:
-                yield loops[0]
+def _last_walks(kernel: cst.FunctionDef) -> list[cst.For]:
+    """Each loop that reads a row for the last time."""
+    reads = row_reads(kernel)
+    for call in reads.again:
+        _walk(kernel, call)  # asked whether it is one
+    return [_walk(kernel, call) for call in reads.last]
 
 
 def _turned(loop: cst.For, walk: ranges.Walk) -> cst.For:
@@ -58,12 +56,11 @@ def _turned(loop: cst.For, walk: ranges.Walk) -> cst.For:
 def _change(module: cst.Module, name: str) -> cst.Module:
     kernel = source.kernel_named(module, name)
     assert kernel is not None
-    reads = row_reads(kernel)
     if findall(kernel, m.Name(TURN)):
         raise NotUnderstood(f"{TURN} is a name already")
     new: dict[cst.CSTNode, cst.CSTNode] = {}
     ends = set[str]()
-    for loop in _walks(kernel, reads):
+    for loop in _last_walks(kernel):
         walk = ranges.walk_of(loop)
         if walk is None:
             raise NotUnderstood("a walk is not one from zero, block by block")
