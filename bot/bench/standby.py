@@ -23,6 +23,8 @@ from bot.worker.contract.door import IMPORTED, TO_IMPORT
 
 MOST = 8
 """As many as record side by side in a race. Each takes half a gigabyte of the host's memory, none of the GPU's."""
+FIRST = 2
+"""Of these the untouched kernel needs: one records it, and one checks it once the judge has made the inputs."""
 MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 MOST_MODULES = 8000
 ALWAYS = (
@@ -136,9 +138,9 @@ class Standby:
             self._fill()
 
     def begin(self) -> None:
-        """The first, for the untouched kernel itself, with what everybody needs."""
+        """Those for the untouched kernel itself, with what everybody needs."""
         with self._turn:
-            self._fill(1)
+            self._fill(FIRST)
 
     def _fill(self, most: int = MOST) -> None:
         most = min(most, self._most)

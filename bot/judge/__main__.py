@@ -53,11 +53,11 @@ CLOCK = ("start", "open", "blocks", "common", "burst", "roof", "close")
 MOST_THREADS = 4
 """That prepare probes: those of large hidden shapes take a second and more of one processor each."""
 MOST_AT_ONCE = 12
-"""Of the evaluations behind them: one hidden shape of fused_neighborhood_attention takes 48 s of a processor and a
-gigabyte, all its others together as long."""
+"""Of the evaluations behind them: one hidden shape of multi_token_attention takes 4 s of a processor, all its others
+together as long."""
 MAKING_S = 60.0
 """Of one answer, after which no more further draws are begun: nobody waits for an answer forever. What is left is asked
-for again. Nine draws of that hidden shape take minutes where there are few processors."""
+for again. Hundreds may be wanted at once."""
 
 
 def _answered(known: Iterable[Any], returned: Mapping[str, Any]) -> list[Any]:

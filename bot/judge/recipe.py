@@ -128,6 +128,9 @@ class Recipe:
     """Sizes that the op cuts in half."""
     bounded: tuple[str, ...] = ()
     """Sizes beyond the most of which that is scored the stock op keeps a compiler busy for minutes."""
+    on_the_way: tuple[tuple[str, ...], ...] = ()
+    """Dimensions of what the reference makes and does not hand over, where that is the larger part: scores of each
+    position with each other."""
     compares: bool = False
     """Whether the op compares its inputs with each other: where two are equal the last bit of an input decides, so the
     rounding that the judge allows for begins after them."""

@@ -134,15 +134,25 @@ def folders(scratch: Path) -> tuple[Path, Path, Path]:
     return made
 
 
-def test_one_begins_before_anything_is_known_and_the_next_wait_for_the_untouched_kernel(waiting: Waiting) -> None:
-    assert waiting.standby.take() is None
+def test_two_begin_before_anything_is_known_and_the_next_wait_for_the_untouched_kernel(tmp_path: Path) -> None:
+    waiting = Waiting(tmp_path, ANSWERS, most=3)
+    try:
+        assert waiting.standby.take() is None
+        waiting.standby.begin()
+        assert waiting.modules() == list(ALWAYS)
+        assert len(waiting.started) == 2, "one to record it, one to check it"
+        assert waiting.standby.take() is not None and waiting.standby.take() is not None
+        assert waiting.standby.take() is None
+        waiting.learn("sympy")
+        assert waiting.modules() == [*ALWAYS, "sympy"]
+        assert waiting.standby.take() is not None
+    finally:
+        waiting.end()
+
+
+def test_no_more_begin_than_may_wait(waiting: Waiting) -> None:
     waiting.standby.begin()
-    assert waiting.modules() == list(ALWAYS)
-    assert waiting.standby.take() is not None
-    assert waiting.standby.take() is None
-    waiting.learn("sympy")
-    assert waiting.modules() == [*ALWAYS, "sympy"]
-    assert waiting.standby.take() is not None
+    assert len(waiting.started) == 1
 
 
 def test_who_takes_one_leaves_the_next_one_starting_and_finds_the_answer_where_it_belongs(waiting: Waiting) -> None:

@@ -444,9 +444,11 @@ def test_a_kernel_with_nothing_to_give_counts_as_one(tmp_path: Path) -> None:
     speed = TABLE.gave(TABLE.read_all(tmp_path))
     assert mean(tmp_path) == f"1 of the {OF}, {numbers.ratio(speed)}, 1, 0"
     write(tmp_path, "geglu", renamed(refused(), "geglu"))
+    assert "1 without one as 1.00x. " in line_of(tmp_path)
     assert speed > 1.2 and mean(tmp_path) == f"2 of the {OF}, {numbers.ratio(math.sqrt(speed))}, 1, 1"
     write(tmp_path, "rope", renamed(until(facts(FIRST), "variant_judged", 3), "rope"))
     assert mean(tmp_path) == f"3 of the {OF}, {numbers.ratio(speed ** (1 / 3))}, 1, 2"
+    assert "2 without one as 1.00x (no campaign of rope came to its end). " in line_of(tmp_path)
 
 
 def test_kernels_whose_stock_times_were_known_before_have_a_mean_of_their_own(tmp_path: Path) -> None:

@@ -62,6 +62,15 @@ def test_each_gpu_has_its_kernels_and_every_journal_comes_home(place: Path) -> N
     assert (place / "out" / "softmax" / "log.txt").read_text(encoding="utf-8") == "softmax is done\n"
 
 
+def test_something_else_may_run_it_and_note_its_stages(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = place / "stages.sh"
+    other.write_text('echo "took 1 s" > "$STAGES"\nkernelwright "$@"\n', encoding="utf-8")
+    monkeypatch.setenv("KERNELWRIGHT", f"bash {other}")
+    played(place, 300, "tvd:60:1")
+    assert (place / "out" / "tvd" / "stages.csv").read_text(encoding="utf-8") == "took 1 s\n"
+    assert journal(place, "tvd")[0].startswith("0 optimize tvd ")
+
+
 def test_a_journal_that_lies_there_goes_on(place: Path) -> None:
     (place / "out" / "tvd").mkdir(parents=True)
     (place / "out" / "tvd" / "journal.jsonl").write_text("before\n", encoding="utf-8")

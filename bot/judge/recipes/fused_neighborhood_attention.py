@@ -55,4 +55,5 @@ RECIPE = Recipe(
     optional=3,
     rows="batch*heads*length",
     cols="head",
+    on_the_way=(("batch", "heads", "length", "length"),),
 )

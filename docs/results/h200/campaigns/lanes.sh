@@ -8,7 +8,7 @@
 # begins no more of them, so that the tests of the best still fit (`jsd:570:6:6`). A journal that lies in
 # OUT/<kernel> goes on, one without the library's texts too, such as those beside this file; of one that lies there as
 # try.jsonl, of a GPU of another kind say, the winner is tried first. `kernelwright` and the target's Python are those on
-# the PATH.
+# the PATH; KERNELWRIGHT="python docs/results/h200/rounds/stages.py" leaves a stages.csv beside each journal.
 set -u
 
 stock=$(realpath "$1")
@@ -16,6 +16,7 @@ mkdir -p "$2"
 out=$(realpath "$2")
 ends=$(($(date +%s) + $3))
 shift 3
+read -ra command <<<"${KERNELWRIGHT:-kernelwright}"
 
 lane() {
   local gpu=$1 kernel seconds variants minutes left tree begun late
@@ -32,9 +33,9 @@ lane() {
     [ -z "$minutes" ] || late=(--minutes "$minutes")
     [ ! -f "$out/$kernel/journal.jsonl" ] || begun=(--resume "$out/$kernel/journal.jsonl")
     [ ! -f "$out/$kernel/try.jsonl" ] || first=(--try "$out/$kernel/try.jsonl")
-    (cd "$tree" && CUDA_VISIBLE_DEVICES=$gpu timeout -s INT -k 20 "$seconds" kernelwright optimize "$kernel" \
-      --repo . --mode autonomous --evidence measured --yes --max-variants "${variants:-8}" \
-      "${late[@]}" "${begun[@]}" "${first[@]}" </dev/null) >"$out/$kernel/log.txt" 2>&1
+    (cd "$tree" && STAGES="$out/$kernel/stages.csv" CUDA_VISIBLE_DEVICES=$gpu timeout -s INT -k 20 "$seconds" \
+      "${command[@]}" optimize "$kernel" --repo . --mode autonomous --evidence measured --yes \
+      --max-variants "${variants:-8}" "${late[@]}" "${begun[@]}" "${first[@]}" </dev/null) >"$out/$kernel/log.txt" 2>&1
     echo "$kernel on GPU $gpu: exit $?"
     for file in journal.jsonl report.md; do
       [ ! -f "$tree/optimization/$kernel/$file" ] || cp "$tree/optimization/$kernel/$file" "$out/$kernel/"

@@ -398,8 +398,15 @@ def over_kernels(found: Sequence[Read]) -> str:
         f"can be scored: **{numbers.ratio(_mean(speeds.values()))}**.{there if known else ''}"
         f"{f'**{numbers.ratio(_mean(known.values()))}**. ' if known else ' '}"
         f"{winners} with a winner that passed the library's own tests and style check{but}, {len(speeds) - winners} "
-        "without one as 1.00x. Of several campaigns of a kernel the last that came to its end counts.\n"
+        f"without one as 1.00x{_unended(of_kernel)}. "
+        "Of several campaigns of a kernel the last that came to its end counts.\n"
     )
+
+
+def _unended(of_kernel: Mapping[str, Sequence[Read]]) -> str:
+    """Those that count as they were because nobody knows better."""
+    names = [kernel for kernel, campaigns in of_kernel.items() if not any(one.is_over for one in campaigns)]
+    return f" (no campaign of {' or '.join(names)} came to its end)" if names else ""
 
 
 def machines(found: Sequence[Read]) -> str:
