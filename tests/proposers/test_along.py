@@ -77,9 +77,7 @@ def test_an_idea_that_brings_nothing_along_is_the_idea_itself() -> None:
 
 def test_the_engine_hands_back_whole_ideas_and_none_of_them_twice() -> None:
     """Also the one that only differs from a judged one by what it would have brought along."""
-    text = HALF.replace("_forward[", "_rms_norm_forward_kernel[").replace(
-        "def _forward(", "def _rms_norm_forward_kernel("
-    )
+    text = HALF.replace("_forward", "_rms_norm_forward_kernel").replace("_backward", "_rms_norm_backward_kernel")
     source = (SourceFile(path=FILE, text=text),)
     first = brief(original=source, sources=source)
     found = engine.propose(first)
@@ -88,3 +86,21 @@ def test_the_engine_hands_back_whole_ideas_and_none_of_them_twice() -> None:
     assert found.hypothesis.why.endswith("now they do so in float32.")
     second = engine.propose(after(first, found, Decision.REJECTED))
     assert second is None or second.files != found.files
+
+
+TWO_OPS = HALF.replace("_forward", "_rms_norm_forward_kernel").replace("_backward", "_other_kernel")
+
+
+def test_another_op_of_the_file_stays_as_it_is_and_is_not_spoken_of() -> None:
+    """rms_norm's kernels are launched; the other's add up in their rows' type as well, and are another campaign's."""
+    told = brief(sources=(SourceFile(path=FILE, text=TWO_OPS),))
+    both = idea(with_warps(TWO_OPS, "_rms_norm_forward_kernel", "_other_kernel"))
+    found = along.whole(told, both)
+    alone = getattr(sum_in_float32.rewrite(TWO_OPS, "_rms_norm_forward_kernel"), "text", "")
+    assert found.files[0].text == with_warps(alone, "_rms_norm_forward_kernel")
+    assert found.hypothesis.why.startswith("As said. _rms_norm_forward_kernel adds up in the type of its rows, where")
+
+
+def test_an_idea_about_another_op_alone_is_nothing_new() -> None:
+    told = brief(sources=(SourceFile(path=FILE, text=TWO_OPS),))
+    assert along.whole(told, idea(with_warps(TWO_OPS, "_other_kernel"))).files == told.sources

@@ -151,15 +151,25 @@ def test_of_two_folders_of_journals_the_first_counts(place: Path, capsys: pytest
     assert "rms_norm: v3 of two, tests passed" in capsys.readouterr().out
 
 
-def test_two_winners_may_share_a_file_if_they_agree_on_it(tmp_path: Path) -> None:
+def test_two_winners_may_share_a_file_where_they_agree_or_change_other_lines(tmp_path: Path) -> None:
     (tmp_path / "mhc.py").write_bytes(b"stock")
     (tmp_path / "own.py").write_bytes(b"stock")
     one, other = {"mhc.py": b"new"}, {"mhc.py": b"new", "own.py": b"stock"}
     assert WINNERS.together(tmp_path, {"pre": one, "post": other}) == {"mhc.py": (b"new", ["pre", "post"])}
     untouched = {"mhc.py": b"stock"}
     assert WINNERS.together(tmp_path, {"pre": one, "post": untouched}) == {"mhc.py": (b"new", ["pre"])}
-    with pytest.raises(WINNERS.Refused, match=r"pre and post change mhc\.py differently"):
+    with pytest.raises(WINNERS.Refused, match=r"post changes the same lines of mhc\.py as pre: leave one out with"):
         WINNERS.together(tmp_path, {"pre": one, "post": {"mhc.py": b"newer"}})
+    lines = [b"a = 1\n", b"\n", b"\n", b"b = 2\n", b"\n", b"\n", b"c = 3\n"]
+    (tmp_path / "mhc.py").write_bytes(b"".join(lines))
+    three = {
+        kernel: {"mhc.py": b"".join(lines).replace(line, line.replace(b" = ", b" = 1"))}
+        for kernel, line in (("a", lines[0]), ("b", lines[3]), ("c", lines[6]))
+    }
+    both = b"a = 11\n\n\nb = 12\n\n\nc = 13\n"
+    assert WINNERS.together(tmp_path, three) == {"mhc.py": (both, ["a", "b", "c"])}
+    with pytest.raises(WINNERS.Refused, match=r"d changes the same lines of mhc\.py as a and b and c"):
+        WINNERS.together(tmp_path, {**three, "d": {"mhc.py": both.replace(b"12", b"22")}})
 
 
 # The trees of a run

@@ -6,7 +6,8 @@ Of each kernel that campaign counts which counts in the tables beside the journa
 the library's own tests and style check passed on its winner. `--untested` also takes what was accepted and not tested
 yet. `--campaigns` may be given more than once, for journals of several GPUs: of a kernel that won in two such folders
 the first counts. Every file is made again as `kernelwright rebuild` makes it, hashes held against the journal and the
-stock tree. Two kernels that change one file differently are refused. `winners.json` in the new tree says what is in it.
+stock tree. Where kernels change one file, each in places of its own, git merges them as it would merge their branches;
+where they touch the same lines they are refused. `winners.json` in the new tree says what is in it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import importlib.util
 import io
 import json
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -117,17 +119,30 @@ def rebuilt(one: Pick, journal: Path, stock: Path, into: Path) -> dict[str, byte
     return {path.relative_to(made).as_posix(): path.read_bytes() for path in sorted(made.rglob("*")) if path.is_file()}
 
 
+def merged(base: bytes, one: bytes, other: bytes) -> bytes | None:
+    """Both changes in one text, as git has it; None where they touch the same lines."""
+    with tempfile.TemporaryDirectory() as scratch:
+        places = [Path(scratch, name) for name in ("one", "base", "other")]
+        for place, content in zip(places, (one, base, other), strict=True):
+            place.write_bytes(content)
+        ran = subprocess.run(("git", "merge-file", "-p", "-q", *map(str, places)), capture_output=True, check=False)
+    return ran.stdout if ran.returncode == 0 else None
+
+
 def together(stock: Path, winners: Mapping[str, Mapping[str, bytes]]) -> dict[str, tuple[bytes, list[str]]]:
-    """Each file that a winner changes, with the kernels that change it to the same text."""
+    """Each file that a winner changes, with the kernels that change it."""
     found: dict[str, tuple[bytes, list[str]]] = {}
     for kernel, files in winners.items():
         for path, content in files.items():
-            if content == (stock / path).read_bytes():
+            base = (stock / path).read_bytes()
+            if content == base:
                 continue
-            before, kernels = found.setdefault(path, (content, []))
-            if before != content:
-                raise Refused(f"{kernels[0]} and {kernel} change {path} differently: leave one out with --without")
-            kernels.append(kernel)
+            before, kernels = found.get(path, (base, []))
+            both = content if before in (base, content) else merged(base, before, content)
+            if both is None:
+                others = " and ".join(kernels)
+                raise Refused(f"{kernel} changes the same lines of {path} as {others}: leave one out with --without")
+            found[path] = both, [*kernels, kernel]
     return found
 
 
