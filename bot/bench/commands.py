@@ -44,6 +44,10 @@ def _environment(home: Path, extra: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def _kept_in(kernels: Path | None) -> dict[str, str]:
+    return {"TRITON_CACHE_DIR": str(kernels), "TRITON_CACHE_AUTOTUNING": "1"} if kernels is not None else {}
+
+
 def _summary(ended: Ended, deadline_s: float) -> str:
     match ended.stopped:
         case "deadline":
@@ -81,18 +85,18 @@ def run_command(
     *,
     sandbox: Sandbox | None = None,
     gpu: Gpu | None = None,
+    kernels: Path | None = None,
 ) -> CommandRun:
     """To its end or to its deadline. `env` and this GPU are all it gets beside a private home; it may write below `cwd`
-    alone."""
+    alone, and to `kernels`: what it compiles and tunes, for those that run the same code."""
     home = Path(tempfile.mkdtemp(prefix="kernelwright-home-"))
     try:
         # By its own name: there is no other GPU in there that a number could count.
-        variables = _environment(home, {**env, **gpu.environment} if gpu is not None else env)
+        variables = {**_environment(home, env), **(gpu.environment if gpu is not None else {}), **_kept_in(kernels)}
         fence = sandbox or find_sandbox()
         folder = Path(cwd).absolute()
-        confined = overlooking(
-            fence, list(argv), (folder, home), variables, folder, gpu.nodes if gpu is not None else ()
-        )
+        writable = (folder, home) if kernels is None else (folder, home, kernels)
+        confined = overlooking(fence, list(argv), writable, variables, folder, gpu.nodes if gpu is not None else ())
         limits = Limits(deadline_s, MEMORY_BYTES, PROCESSES, OUTPUT_BYTES)
         try:
             ended = run_process(confined, environment=variables, directory=Path(cwd), limits=limits)

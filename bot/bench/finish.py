@@ -5,7 +5,9 @@ Where policy lets the target branch judge, its copies of the tests and of what s
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from bot.bench import shared_tests
@@ -32,10 +34,11 @@ def _run(
     environment: dict[str, str],
     deadline: float,
     gpu: Gpu | None = None,
+    kernels: Path | None = None,
     **words: str,
 ) -> CommandRun:
     """The run as the target describes the command: where this machine keeps its Python is nobody's business."""
-    run = run_command(_argv(command, **words), tree, environment, deadline, gpu=gpu)
+    run = run_command(_argv(command, **words), tree, environment, deadline, gpu=gpu, kernels=kernels)
     return run.model_copy(update={"argv": _argv(command, **{**words, "python": "python"})})
 
 
@@ -86,15 +89,26 @@ def _style(tree: Path, site: KernelSite, files: tuple[SourceFile, ...], python: 
     return (first, *mends, _run(site.style_command, tree, environment, STYLE_DEADLINE, python=python))
 
 
-def _test(tree: Path, site: KernelSite, test: str, python: str, gpu: Gpu | None) -> CommandRun:
-    """By several processes where that saves time. What does not go well so is said by one alone."""
+def _kernels(tree: Path) -> Path:
+    """Where those who run the tests of a tree compile for each other; nobody else's kernels lie there."""
+    return tree.with_name(f"{tree.name}-kernels").absolute()
 
-    def run(command: Sequence[str], environment: Mapping[str, str]) -> CommandRun:
-        return _run(tuple(command), tree, dict(environment), TEST_DEADLINE, gpu, python=python, test=test)
+
+def _test(tree: Path, site: KernelSite, test: str, python: str, gpu: Gpu | None) -> CommandRun:
+    """By several processes where that saves time, which share what they compile and tune, from one file to the next.
+    What does not go well so is said by one alone."""
+
+    def run(kernels: Path | None, command: Sequence[str], environment: Mapping[str, str]) -> CommandRun:
+        return _run(tuple(command), tree, dict(environment), TEST_DEADLINE, gpu, kernels, python=python, test=test)
 
     environment, count = dict(site.environment), shared_tests.hands(site.test_command, gpu)
-    together = shared_tests.shared(run, site.test_command, environment, count) if count > 1 else None
-    return together or run(site.test_command, environment)
+    if count > 1:
+        kernels = _kernels(tree)
+        kernels.mkdir(exist_ok=True)
+        together = shared_tests.shared(partial(run, kernels), site.test_command, environment, count)
+        if together is not None:
+            return together
+    return run(None, site.test_command, environment)
 
 
 def _tests(tree: Path, site: KernelSite, python: str, gpu: Gpu | None) -> Iterator[tuple[str, CommandRun]]:
@@ -127,6 +141,8 @@ def finish(
     where there is one.
     """
     scratch.mkdir(parents=True, exist_ok=True)
+    for name in ("tests", "untouched"):
+        shutil.rmtree(_kernels(scratch / name), ignore_errors=True)
     with repo.worktree(head, scratch / "style") as tree:
         _judge(tree, repo, judging, judged_by)
         _write(tree, files)

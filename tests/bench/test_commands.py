@@ -56,6 +56,27 @@ def test_a_gpu_is_named_and_not_counted(tmp_path: Path, fence: Sandbox, monkeypa
     assert seen == ["GPU-d79bbc67", "None"]
 
 
+KEEPS = """
+import os
+place = os.environ["TRITON_CACHE_DIR"]
+os.makedirs(place, exist_ok=True)
+print(len(os.listdir(place)), os.environ.get("TRITON_CACHE_AUTOTUNING"))
+open(os.path.join(place, "kernel"), "w").close()
+"""
+
+
+def test_what_is_compiled_goes_with_the_home_or_stays_where_it_is_shared(tmp_path: Path, fence: Sandbox) -> None:
+    kernels, tree = tmp_path / "kernels", tmp_path / "tree"
+    kernels.mkdir()
+    tree.mkdir()
+    ask = (sys.executable, "-c", KEEPS)
+    alone = [run_command(ask, tree, {}, 60, sandbox=fence).summary for _ in range(2)]
+    assert alone == ["0 None", "0 None"]
+    together = [run_command(ask, tree, {}, 60, sandbox=fence, kernels=kernels).summary for _ in range(2)]
+    assert together == ["0 1", "1 1"]
+    assert [path.name for path in kernels.iterdir()] == ["kernel"]
+
+
 def test_a_failure_is_its_own_exit_code(tmp_path: Path, fence: Sandbox) -> None:
     found = run("print('1 failed'); raise SystemExit(1)", tmp_path, fence)
     assert (found.passed, found.exit_code, found.summary) == (False, 1, "1 failed")

@@ -70,6 +70,15 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
+def test_what_another_winner_compiled_is_nobody_s(place: Place) -> None:
+    kept = [place.scratch / f"{name}-kernels" for name in ("tests", "untouched")]
+    for folder in kept:
+        folder.mkdir(parents=True)
+        (folder / "poison").write_text("", encoding="utf-8")
+    assert place.finish(place.head(), RIGHT, target=False, differs=()).passed
+    assert not any(folder.exists() for folder in kept)
+
+
 def test_a_winner_that_passes_is_finished_as_it_is(place: Place) -> None:
     done = place.finish(place.head(), RIGHT, target=False, differs=())
     assert (done.passed, done.variant, done.files) == (True, 3, (RIGHT,))

@@ -108,10 +108,14 @@ def test_a_failure_in_shares_is_asked_once_more_as_the_repository_would(
 ) -> None:
     (tree.folder / "test_op.py").write_text(SEVEN.replace("'x'", "'w'") + fails, encoding="utf-8")
     heard: list[str] = []
+    kept: list[Path | None] = []
 
-    def run(argv: Sequence[str], cwd: Path, env: Mapping[str, str], deadline: float, **_: object) -> CommandRun:
+    def run(
+        argv: Sequence[str], cwd: Path, env: Mapping[str, str], deadline: float, *, gpu: object, kernels: Path | None
+    ) -> CommandRun:
         heard.append(env.get(shared_tests.VARIABLE, "alone"))
-        return run_command(argv, cwd, {**env, **BARE}, deadline)
+        kept.append(kernels)
+        return run_command(argv, cwd, {**env, **BARE}, deadline, kernels=kernels)
 
     monkeypatch.setattr("os.cpu_count", lambda: 4)
     monkeypatch.setattr(finish, "run_command", run)
@@ -129,4 +133,6 @@ def test_a_failure_in_shares_is_asked_once_more_as_the_repository_would(
     found = finish._test(tree.folder, site, "test_op.py", sys.executable, GPU)
     assert (found.passed, len(heard)) == (not fails, asked)
     assert sorted(heard)[:2] == ["0/2", "1/2"]
+    one = tree.folder.with_name(f"{tree.folder.name}-kernels")
+    assert kept == [one, one, None][:asked], "those in shares compile for each other, who runs alone for itself"
     assert found.argv[0] == "python" and "kernelwright_share" not in found.argv

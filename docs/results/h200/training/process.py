@@ -1,8 +1,9 @@
 """One training run with the ops of one tree, in a process of its own: train.py starts it five times.
 
 It imports liger_kernel from TREE/src and from nowhere else, and writes down which file every module of it was, which
-kernels were launched from which file, and of every step its losses and its time. With TRITON_INTERPRET=1 it runs on a
-CPU, in Triton's interpreter as the bot checks variants in it, and times nothing.
+kernels were launched from which file (of a file that has none, which autograd functions ran), and of every step its
+losses and its time. With TRITON_INTERPRET=1 it runs on a CPU, in Triton's interpreter as the bot checks variants in it,
+and times nothing.
 """
 
 from __future__ import annotations
@@ -93,6 +94,33 @@ def watching(source: Path, launched: dict[str, set[str]]) -> Iterator[None]:
             owner.run = original
 
 
+@contextlib.contextmanager
+def noticing(source: Path, ran: dict[str, set[str]]) -> Iterator[None]:
+    """Notes which autograd functions run their forward pass, by the file that says it: an op may launch the kernels of
+    other files alone."""
+    import torch
+
+    def noting(path: str, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def forward(*args: Any, **named: Any) -> Any:
+            ran.setdefault(path, set()).add(name)
+            return original(*args, **named)
+
+        return forward
+
+    kept = []
+    for one in torch.autograd.Function.__subclasses__():
+        path = Path(getattr(sys.modules.get(one.__module__), "__file__", None) or "").resolve()
+        if path.is_relative_to(source) and "forward" in vars(one):
+            kept.append((one, vars(one)["forward"]))
+            where = path.relative_to(source).as_posix()
+            one.forward = staticmethod(noting(where, one.__name__, one.forward))
+    try:
+        yield
+    finally:
+        for one, original in kept:
+            one.forward = original
+
+
 BITS = {2: "int16", 4: "int32"}
 """What the numbers of a parameter are as bits, by their size in bytes."""
 
@@ -177,8 +205,9 @@ def main() -> None:
 
     training = Training(asking, "cpu" if interpreted else "cuda", timed=not interpreted)
     launched: dict[str, set[str]] = {}
+    ran: dict[str, set[str]] = {}
     with pretending:
-        with watching(source, launched):
+        with watching(source, launched), noticing(source, ran):
             training.run(asking.warm)
         told = training.run(asking.steps)
     told |= {
@@ -188,7 +217,7 @@ def main() -> None:
         "triton": triton.__version__,
         "python": sys.version.split()[0],
         "files": loaded(source),
-        "launched": {path: sorted(names) for path, names in sorted(launched.items())},
+        "launched": {path: sorted(names) for path, names in sorted({**ran, **launched}.items())},
     }
     asking.answer.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 

@@ -195,7 +195,7 @@ def gradients_apart(runs: Sequence[Mapping[str, Any]]) -> float:
 
 
 def launched(runs: Sequence[Mapping[str, Any]], told: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Of each winner, the kernels of its changed files that its processes launched."""
+    """Of each winner, the kernels of its changed files that its processes launched; of a file without any, its ops."""
     found: dict[str, list[str]] = {one["kernel"]: [] for one in told["winners"]}
     names = of_arm(runs, "winners")[0]["launched"]
     for one in told["files"]:
@@ -241,14 +241,14 @@ def parts(runs: Sequence[Mapping[str, Any]], tolerance: Tolerance) -> str:
 
 
 def files(runs: Sequence[Mapping[str, Any]]) -> str:
-    """Where the kernels that were launched came from, in either tree."""
+    """Where the kernels that were launched, or the ops that ran, came from, in either tree."""
     stock, winners = of_arm(runs, "stock")[0], of_arm(runs, "winners")[0]
     lines = []
     for path in sorted({*stock["launched"], *winners["launched"]}):
         one, other = stock["files"].get(path, "-"), winners["files"].get(path, "-")
         kernels = ", ".join(winners["launched"].get(path, []))
         lines.append((path, one[:12], "the same" if one == other else f"**{other[:12]}**", kernels))
-    return grid(("File below src", "Stock sha256", "Winners'", "Kernels launched"), lines)
+    return grid(("File below src", "Stock sha256", "Winners'", "Kernels that it launched, or its ops"), lines)
 
 
 def times(runs: Sequence[Mapping[str, Any]]) -> str:
@@ -309,7 +309,7 @@ def page(runs: Sequence[Mapping[str, Any]], told: Mapping[str, Any], tolerance: 
     where = run["gpu"] or "Triton's interpreter on a CPU"
     blocks = (
         f"{run['parameters']:,} parameters, on {where}; torch {run['torch']}, Triton {run['triton']}.\n",
-        grid(("Winner", "Which", "Library's tests", "Kernels launched"), winners),
+        grid(("Winner", "Which", "Library's tests", "Kernels that it launched, or its ops"), winners),
         files(runs), curve(runs, tolerance), parts(runs, tolerance),
         f"Norms of the gradients are at most {gradients_apart(runs):.2e} of the stock's apart.\n",
         times(runs), f"{said}\n",
