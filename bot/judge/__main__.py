@@ -11,9 +11,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,20 +63,6 @@ for again. Hundreds may be wanted at once."""
 def _answered(known: Iterable[Any], returned: Mapping[str, Any]) -> list[Any]:
     """The same with what the untouched kernel made of those that it was asked for."""
     return [dataclasses.replace(one, baseline=returned.get(one.probe.call.id, one.baseline)) for one in known]
-
-
-@contextmanager
-def _one_processor_each() -> Iterator[None]:
-    """Torch would give each of these threads as many of its own as there are processors: on two of them rms_norm's
-    checks took 4.7 s so, and 2.5 s with one each."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class Desk:
@@ -137,7 +122,7 @@ class Desk:
 
         # Each draws from generators of its own, so neither their order nor their company changes anything.
         hands, evaluators = (max(1, min(most, (os.cpu_count() or 1) // 2)) for most in (MOST_THREADS, MOST_AT_ONCE))
-        with _one_processor_each(), ThreadPoolExecutor(hands) as threads, ThreadPoolExecutor(evaluators) as samples:
+        with ThreadPoolExecutor(hands) as threads, ThreadPoolExecutor(evaluators) as samples:
             return list(threads.map(known, probes))
 
     def compare(self, request: CompareRequest) -> Rows | Complaint:

@@ -6,19 +6,14 @@ import dataclasses
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from bot.judge import known
 from bot.judge.__main__ import Desk
 from bot.judge.inputs import fill, to_blob
-from bot.judge.known import Known, known_of
 from bot.judge.plan import Probe
-from bot.judge.recipe import Recipe
 from bot.judge.recipes import RECIPES
 from bot.worker.contract import (
     ANSWER,
@@ -70,27 +65,6 @@ def test_who_prepares_side_by_side_draws_what_one_alone_draws(tmp_path: Path, mo
         noise = [{key: errors.worst.tolist() for key, errors in known.noise.items()} for known in desk._known]
         found.append(([known.inputs for known in desk._known], repr(noise)))
     assert found[0] == found[1]
-
-
-def test_who_prepares_has_one_processor_and_all_are_there_again_afterwards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: set[int] = set()
-
-    def seeing(recipe: Recipe, probe: Probe, spread: Callable[..., Any] = map) -> tuple[Known, dict[str, torch.Tensor]]:
-        seen.update(spread(lambda _: torch.get_num_threads(), range(3)), [torch.get_num_threads()])
-        return known_of(recipe, probe, spread)
-
-    monkeypatch.setattr(known, "known_of", seeing)
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        desk = Desk()
-        desk.answer(render(plan_request(tmp_path)))
-        assert isinstance(desk.answer(render(PrepareRequest("prepare"))), Prepared)
-        assert (seen, torch.get_num_threads()) == ({1}, 2)
-    finally:
-        torch.set_num_threads(before)
 
 
 def test_the_untouched_kernel_is_remembered_and_others_are_compared(desk: Desk, tmp_path: Path) -> None:
