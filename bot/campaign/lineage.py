@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.model.campaign import Campaign
+from bot.model.campaign import Campaign, Round
 from bot.model.ids import CommitSha, VariantNumber
 from bot.model.measurement import Evidence
 from bot.model.people import Actor
@@ -28,6 +28,15 @@ def sources_of(campaign: Campaign, number: VariantNumber) -> tuple[SourceFile, .
         return campaign.profile.sources if campaign.profile else ()
     found = campaign.round_of(number)
     return found.variant.files if found else ()
+
+
+def ancestry(campaign: Campaign, number: VariantNumber) -> tuple[Round, ...]:
+    """The rounds that a variant is built on, the first one first and its own last."""
+    found: list[Round] = []
+    while number and (played := campaign.round_of(number)) is not None:
+        found.insert(0, played)
+        number = played.variant.parent
+    return tuple(found)
 
 
 def score_of(campaign: Campaign, number: VariantNumber) -> Score | None:

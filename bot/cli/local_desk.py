@@ -127,7 +127,7 @@ class Desk:
         assert pull is not None and profile is not None
         files = version.onto(profile.site.files[0])
         return self._repo.commit_files(
-            pull.head_sha, files, f"try {version.name}\n", author=commits.AUTHOR, date=self.campaign.requested_at
+            pull.head_sha, files, version.message, author=commits.AUTHOR, date=self.campaign.requested_at
         )
 
     def _is_asked_for(self, commit: CommitSha) -> bool:

@@ -4,17 +4,18 @@ winner is judged here as any other idea. A GPU of another kind takes up no campa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.campaign.lineage import sources_of
+from bot.campaign.lineage import TRY_TECHNIQUE, ancestry, sources_of
 from bot.cli import rebuild
 from bot.errors import UserError
 from bot.ledger.layout import JOURNAL
 from bot.model.campaign import Campaign
-from bot.model.ids import KernelName
+from bot.model.ids import KernelName, VariantNumber
 from bot.model.reasons import ReasonCode
+from bot.proposers import human, merged
 
 OF_A_JOURNAL = Path(JOURNAL).suffix
 
@@ -28,6 +29,14 @@ class Version:
     text: bytes = b""
     files: Mapping[str, bytes] | None = None
     """All that a winner changes, by their paths."""
+    made_of: tuple[str, ...] = ()
+    """By the names of the transforms that it came of, the first one first."""
+
+    @property
+    def message(self) -> str:
+        """Of the commit that holds it; what it is made of is read there when its round begins."""
+        told = f"\n{human.MADE_OF}{', '.join(self.made_of)}\n" if self.made_of else ""
+        return f"try {self.name}\n{told}"
 
     def onto(self, op_file: str) -> Mapping[str, bytes]:
         return self.files if self.files is not None else {op_file: self.text}
@@ -39,6 +48,28 @@ def _committed(campaign: Campaign) -> Mapping[str, bytes]:
     done = campaign.finalization
     files = done.files if done is not None and done.variant == number else sources_of(campaign, number)
     return {file.path: file.text.encode() for file in files}
+
+
+def _techniques(campaign: Campaign, number: VariantNumber) -> Iterator[str]:
+    """Of two that had a round together, both; of a winner that was tried itself, what its title tells, or that it
+    was."""
+    for played in ancestry(campaign, number):
+        hypothesis = played.variant.hypothesis
+        name, _, rest = hypothesis.technique.partition(":")
+        if name == merged.TECHNIQUE:
+            parts = [campaign.round_of(int(one.removeprefix("v"))) for one in rest.split("+") if one[1:].isdecimal()]
+            yield from (part.variant.hypothesis.technique for part in parts if part is not None)
+        elif name == TRY_TECHNIQUE:
+            told = hypothesis.title.partition(": ")[2]
+            yield from told.split(", ") if told else (TRY_TECHNIQUE,)
+        else:
+            yield name
+
+
+def _made_of(campaign: Campaign, number: VariantNumber) -> tuple[str, ...]:
+    """Nothing, rather than a part of it, where somebody brought what nobody says."""
+    found = tuple(_techniques(campaign, number))
+    return () if TRY_TECHNIQUE in found else human.of_ours(found)
 
 
 def version(path: Path, kernel: KernelName, root: Path) -> Version:
@@ -53,4 +84,5 @@ def version(path: Path, kernel: KernelName, root: Path) -> Version:
             reason=ReasonCode.BAD_VALUE,
         )
     rebuild.same_base(campaign, root)
-    return Version(f"the winner of {campaign.id}", files=_committed(campaign))
+    made_of = _made_of(campaign, rebuild.wanted(campaign, None))
+    return Version(f"the winner of {campaign.id}", files=_committed(campaign), made_of=made_of)

@@ -8,6 +8,9 @@ from bot.model.variant import Proposal
 from bot.proposers import engine, human, raced
 from bot.proposers.base import Proposer
 from bot.proposers.brief import Brief
+from bot.proposers.human import ideas_in
+
+__all__ = ["PROPOSERS", "exhausted", "ideas_in", "next_proposal", "untried"]
 
 PROPOSERS: dict[str, Proposer] = {
     human.NAME: human,

@@ -28,6 +28,8 @@ class Tried:
     commit: CommitSha
     actor: Actor
     files: tuple[SourceFile, ...]
+    ideas: tuple[str, ...] = ()
+    """What is in it, by the names of our own transforms, where the commit says so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ from bot.model.reasons import ReasonCode
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, Variant
 from bot.model.verdict import Verdict
-from bot.proposers import exhausted, next_proposal, untried
+from bot.proposers import exhausted, ideas_in, next_proposal, untried
 from bot.proposers.brief import Tried, brief_of
 from bot.targets.contract import CONFIG, TRUSTED, RepoConfig, read_config
 from bot.targets.liger import open_target
@@ -223,7 +223,7 @@ class Shift:
         for commit, actor in pending_tries(self.campaign):
             texts = {path: _text(self._shop.repo.read(commit, path)) for path in self.campaign.profile.site.files}
             files = tuple(SourceFile(path=path, text=text) for path, text in texts.items() if text is not None)
-            found.append(Tried(commit=commit, actor=actor, files=files))
+            found.append(Tried(commit, actor, files, ideas_in(self._shop.repo.message(commit))))
         return tuple(found)
 
     def measure(self, effect: MeasureVariant) -> Fact:

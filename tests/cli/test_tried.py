@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from functools import partial
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from bot.cli import local_desk
+from bot.cli import local_desk, tried
 from bot.cli.local import optimize
 from bot.cli.tried import Version
 from bot.errors import UserError
-from bot.model.campaign import Stage
+from bot.model.campaign import Campaign, Round, Stage
 from bot.model.reasons import ReasonCode
 from bot.zones.measure import Workshop
 from tests.cli.checkout import OP, Checkout, two
+from tests.render.scripts import RESULTS, script
 
 
 def brought(here: Checkout, name: str = "elsewhere.jsonl") -> str:
@@ -40,6 +43,62 @@ def test_a_winner_that_changes_several_files_is_tried_with_all_of_them() -> None
     assert Version("mine.py", b"pass\n").onto("ops/jsd.py") == {"ops/jsd.py": b"pass\n"}
     both = {"ops/jsd.py": b"a\n", "ops/backends/jsd.py": b"b\n"}
     assert Version("the winner of one", files=both).onto("ops/jsd.py") == both
+
+
+def made_of(campaign: Campaign, number: int) -> tuple[str, ...]:
+    return tried._made_of(campaign, number)
+
+
+def measured(name: str) -> Campaign:
+    found: Campaign = script("campaigns").read(RESULTS / "campaigns" / name / "journal.jsonl", RESULTS).campaign
+    return found
+
+
+def retold(campaign: Campaign, number: int, **words: str) -> Campaign:
+    """With other words in the hypothesis of one variant."""
+
+    def told(played: Round) -> Round:
+        variant = played.variant
+        said = variant.model_copy(update={"hypothesis": variant.hypothesis.model_copy(update=words)})
+        return played.model_copy(update={"variant": said}) if variant.number == number else played
+
+    return campaign.model_copy(update={"rounds": tuple(map(told, campaign.rounds))})
+
+
+def test_a_winner_says_of_which_changes_it_is_made_in_their_order() -> None:
+    jsd = measured("jsd-g")
+    steps = ("reduce_loss", "drop_clone", "scale_in_kernel", "share_exponentials")
+    assert [made_of(jsd, number) for number in range(5)] == [steps[:number] for number in range(5)]
+    assert made_of(retold(jsd, 2, technique="drop_clone:_jsd_kernel"), 4) == steps, "in whichever kernel"
+    assert made_of(retold(jsd, 2, technique="@everyone"), 4) == (steps[0], *steps[2:]), "no words of somebody's own"
+
+
+def test_two_changes_that_had_a_round_together_are_two() -> None:
+    jsd = retold(measured("jsd-g"), 4, technique="together:v2+v3+v9+v")
+    assert made_of(jsd, 4) == ("reduce_loss", "drop_clone", "scale_in_kernel")
+
+
+def test_a_winner_of_a_winner_says_what_that_one_said_or_nothing_of_either() -> None:
+    jsd = measured("jsd-g")
+    again = retold(jsd, 1, technique="try", title="Try 0123456789ab: quick_log, base_two")
+    assert made_of(again, 2) == ("quick_log", "base_two", "drop_clone")
+    assert made_of(retold(jsd, 1, technique="try", title="Try 0123456789ab"), 2) == ()
+
+
+def test_its_commit_says_so_and_what_somebody_wrote_by_hand_says_nothing() -> None:
+    found = Version("the winner of one", files={}, made_of=("quick_log", "base_two"))
+    assert found.message == "try the winner of one\n\nMade of: quick_log, base_two\n"
+    assert Version("mine.py", b"pass\n").message == "try mine.py\n"
+
+
+def test_whoever_reads_of_it_is_told(here: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = here.idea("better", 1.2)
+    own = tried.version(Path(words[1]), "rms_norm", here.root)
+    monkeypatch.setattr(tried, "version", lambda *_: dataclasses.replace(own, made_of=("quick_log", "base_two")))
+    done = here.run("--yes", *words, "--max-variants", "1")
+    assert done.return_value == 0, done.output
+    (played,) = here.campaign().rounds
+    assert played.variant.hypothesis.title.endswith(": quick_log, base_two")
 
 
 def test_what_was_tried_before_a_stop_did_not_come_too_late(here: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
