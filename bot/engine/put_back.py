@@ -7,10 +7,12 @@ A rewrite sees kernels, and takes all that it knows a better way for: that of mh
 from __future__ import annotations
 
 import ast
+import io
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from bot.analysis.callers import decorators
 from bot.model.variant import SourceFile
 
 Key = tuple[str, frozenset[str]]
@@ -38,7 +40,7 @@ class _Piece:
 
 
 def _is_kernel(node: ast.stmt) -> bool:
-    return isinstance(node, ast.FunctionDef) and any(ast.unparse(one).endswith("jit") for one in node.decorator_list)
+    return isinstance(node, ast.FunctionDef) and any(name.split(".")[-1] == "jit" for name in decorators(node))
 
 
 def _binds(node: ast.stmt) -> frozenset[str]:
@@ -57,7 +59,8 @@ def _binds(node: ast.stmt) -> frozenset[str]:
 @lru_cache(maxsize=64)
 def _pieces(path: str, text: str) -> tuple[tuple[_Piece, ...], str]:
     """And what follows the last of them."""
-    lines, found, done = text.splitlines(keepends=True), [], 0
+    # As Python counts lines: to str.splitlines a form feed in a comment ends one.
+    lines, found, done = io.StringIO(text, newline="").readlines(), [], 0
     for node in ast.parse(text).body:
         end = node.end_lineno or node.lineno
         binds = _binds(node)

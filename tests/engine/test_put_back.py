@@ -84,6 +84,12 @@ def test_what_was_changed_of_another_op_is_put_back_and_named() -> None:
     assert found.put_back == {"_yours_kernel", "yours"}
 
 
+@pytest.mark.parametrize("said", ["@jit", "@triton.jit(do_not_specialize=['n'])", "@triton.autotune([])\n@triton.jit"])
+def test_a_kernel_is_one_however_it_is_said(said: str) -> None:
+    before = TEXT.replace("@triton.jit", said)
+    assert kept(edited(MINE, YOURS, text=before), before) == edited(MINE, text=before)
+
+
 def test_of_the_other_campaign_it_is_the_other_way_round() -> None:
     both = edited(MINE, YOURS, YOUR_HOST)
     assert kept(both, launched=frozenset({"_yours_kernel"})) == edited(YOURS, YOUR_HOST)
@@ -168,6 +174,18 @@ def test_lines_that_are_no_definition_stay_whatever_they_say() -> None:
 )
 def test_where_it_cannot_be_told_what_is_whose_all_stays(before: str, after: str, launched: frozenset[str]) -> None:
     assert kept(after, before, launched) == after
+
+
+@pytest.mark.parametrize("strange", ["\f", "\v", "\u2028", "\x85", "\x1c"])
+def test_what_only_some_take_for_the_end_of_a_line_moves_nothing(strange: str) -> None:
+    before = TEXT.replace("# What the first op runs.", f"# What the first{strange}op runs.")
+    assert kept(edited(MINE, YOURS, text=before), before) == edited(MINE, text=before)
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+def test_lines_may_end_as_elsewhere(end: str) -> None:
+    before, after, mine = (text.replace("\n", end) for text in (TEXT, edited(MINE, YOURS), edited(MINE)))
+    assert kept(after, before) == mine
 
 
 def test_what_follows_the_last_definition_stays() -> None:
