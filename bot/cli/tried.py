@@ -13,7 +13,7 @@ from bot.cli import rebuild
 from bot.errors import UserError
 from bot.ledger.layout import JOURNAL
 from bot.model.campaign import Campaign
-from bot.model.ids import KernelName, VariantNumber
+from bot.model.ids import KernelName, VariantNumber, variant_name
 from bot.model.reasons import ReasonCode
 from bot.proposers import human, merged
 
@@ -42,9 +42,8 @@ class Version:
         return self.files if self.files is not None else {op_file: self.text}
 
 
-def _committed(campaign: Campaign) -> Mapping[str, bytes]:
+def _committed(campaign: Campaign, number: VariantNumber) -> Mapping[str, bytes]:
     """The winner as the style check of the repository left it, where one ran."""
-    number = rebuild.wanted(campaign, None)
     done = campaign.finalization
     files = done.files if done is not None and done.variant == number else sources_of(campaign, number)
     return {file.path: file.text.encode() for file in files}
@@ -53,17 +52,15 @@ def _committed(campaign: Campaign) -> Mapping[str, bytes]:
 def _techniques(campaign: Campaign, number: VariantNumber) -> Iterator[str]:
     """Of two that had a round together, both; of a winner that was tried itself, what its title tells, or that it
     was."""
+    by_name = {variant_name(played.variant.number): played.variant.hypothesis for played in campaign.rounds}
     for played in ancestry(campaign, number):
         hypothesis = played.variant.hypothesis
-        name, _, rest = hypothesis.technique.partition(":")
-        if name == merged.TECHNIQUE:
-            parts = [campaign.round_of(int(one.removeprefix("v"))) for one in rest.split("+") if one[1:].isdecimal()]
-            yield from (part.variant.hypothesis.technique for part in parts if part is not None)
-        elif name == TRY_TECHNIQUE:
-            told = hypothesis.title.partition(": ")[2]
-            yield from told.split(", ") if told else (TRY_TECHNIQUE,)
+        if parts := merged.together(played):
+            yield from (by_name[part].technique for part in parts if part in by_name)
+        elif hypothesis.technique == TRY_TECHNIQUE and (told := hypothesis.title.partition(": ")[2]):
+            yield from told.split(", ")
         else:
-            yield name
+            yield hypothesis.technique
 
 
 def _made_of(campaign: Campaign, number: VariantNumber) -> tuple[str, ...]:
@@ -84,5 +81,6 @@ def version(path: Path, kernel: KernelName, root: Path) -> Version:
             reason=ReasonCode.BAD_VALUE,
         )
     rebuild.same_base(campaign, root)
-    made_of = _made_of(campaign, rebuild.wanted(campaign, None))
-    return Version(f"the winner of {campaign.id}", files=_committed(campaign), made_of=made_of)
+    number = rebuild.wanted(campaign, None)
+    name, files = f"the winner of {campaign.id}", _committed(campaign, number)
+    return Version(name, files=files, made_of=_made_of(campaign, number))

@@ -22,8 +22,10 @@ LEAST = 0.002
 """Of a gain alone, over the best so far: below it is what one process may read of nothing."""
 
 
-def _is_merged(played: Round) -> bool:
-    return played.variant.hypothesis.technique.startswith(f"{TECHNIQUE}:")
+def together(played: Round) -> tuple[str, ...]:
+    """The variants that a round is made of, by their names; none where it is another idea."""
+    name, _, parts = played.variant.hypothesis.technique.partition(":")
+    return tuple(parts.split("+")) if name == TECHNIQUE else ()
 
 
 def _gain(played: Round) -> float:
@@ -42,7 +44,7 @@ def _little(brief: Brief) -> list[Round]:
         one
         for one in brief.rounds
         if one.variant.parent == brief.incumbent
-        and not _is_merged(one)
+        and not together(one)
         and LEAST <= _gain(one) < MIN_GAIN
         and {file.path for file in one.variant.files} == paths
     ]
@@ -51,9 +53,7 @@ def _little(brief: Brief) -> list[Round]:
 
 def _had_a_round(brief: Brief) -> list[set[str]]:
     """Which variants were together already."""
-    return [
-        set(one.variant.hypothesis.technique.partition(":")[2].split("+")) for one in brief.rounds if _is_merged(one)
-    ]
+    return [set(parts) for one in brief.rounds if (parts := together(one))]
 
 
 def _with(brief: Brief, files: tuple[SourceFile, ...], other: tuple[SourceFile, ...]) -> tuple[SourceFile, ...] | None:

@@ -8,11 +8,10 @@ What counts, and how fast a winner is, is as the tables of each GPU have it (h20
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+import runpy
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 from bot.analysis.roofline import case_percent
@@ -31,16 +30,8 @@ FOLDERS = tuple(HERE / gpu / "campaigns" for gpu in ("h200", "h100"))
 HEAD = ("Kernel", "Forward + backward", "At its roof", "Measured on", "How it ended", "Asked for on")
 
 
-def tables() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("campaigns_of_all", HERE / "h200/campaigns/table.py")
-    assert spec is not None and spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = found
-    spec.loader.exec_module(found)
-    return found
-
-
-TABLE = tables()
+TABLE = SimpleNamespace(**runpy.run_path(str(HERE / "h200/campaigns/table.py")))
+"""The reader of journals, which is a script of its own."""
 
 
 def last_ones(folders: Sequence[Path]) -> dict[str, tuple[Any, Path]]:

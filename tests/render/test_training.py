@@ -81,7 +81,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     one = SimpleNamespace(kernel="rms_norm", folder="one", number=3, is_over=True, campaign=campaign)
     two = SimpleNamespace(**{**vars(one), "folder": "two"})
     monkeypatch.setattr(
-        WINNERS, "tables", lambda: SimpleNamespace(read_all=lambda folder: [two if folder.name == "later" else one])
+        WINNERS, "TABLE", SimpleNamespace(read_all=lambda folder: [two if folder.name == "later" else one])
     )
     return tmp_path
 

@@ -8,12 +8,11 @@ The figures are those of campaigns/table.py.
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+import runpy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 from bot.analysis.rivals import rivalry
@@ -60,16 +59,8 @@ FLOORS = (
 )
 
 
-def tables() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("campaigns_of_h200", HERE / "campaigns/table.py")
-    assert spec is not None and spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = found
-    spec.loader.exec_module(found)
-    return found
-
-
-TABLE = tables()
+TABLE = SimpleNamespace(**runpy.run_path(str(HERE / "campaigns/table.py")))
+"""The reader of journals, which is a script of its own."""
 
 
 def last_ones(folder: Path) -> dict[str, Any]:

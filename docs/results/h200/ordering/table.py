@@ -11,12 +11,12 @@ a case.
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
-import sys
+import runpy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 from bot.analysis.estimate import estimate_case, estimate_survey
@@ -37,14 +37,8 @@ Times: TypeAlias = Mapping[str, Mapping[Config, float]]
 """Microseconds by case."""
 
 
-def _campaigns() -> Any:
-    """The reader of journals beside the other tables."""
-    spec = importlib.util.spec_from_file_location("campaigns_table", CAMPAIGNS / "table.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+READER = SimpleNamespace(**runpy.run_path(str(CAMPAIGNS / "table.py")))
+"""The reader of journals, which is a script of its own."""
 
 
 def estimates(profile: Profile, kernel: str) -> Times:
@@ -107,9 +101,8 @@ def seen_of(one: Any) -> list[Seen]:
 
 def all_seen() -> list[Seen]:
     """Of each op the last campaign with such a race."""
-    reader = _campaigns()
     found: dict[str, list[Seen]] = {}
-    for one in reader.read_all(CAMPAIGNS):
+    for one in READER.read_all(CAMPAIGNS):
         if seen := seen_of(one):
             found[one.kernel] = seen
     return [seen for several in found.values() for seen in several]

@@ -169,20 +169,20 @@ def fused(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
-def by_scores(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """With the scores written out, for the library's softmax."""
+def scores(q: Tensor, k: Tensor, later: float) -> Tensor:
+    """Written out; of the positions that are `later` this."""
     tokens = q.shape[-2]
-    later = torch.ones(tokens, tokens, dtype=torch.bool, device=q.device).triu(1)
-    scores = (q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5).masked_fill(later, float("-inf"))
-    return liger.liger_softmax(scores) @ v
+    unseen = torch.ones(tokens, tokens, dtype=torch.bool, device=q.device).triu(1)
+    return (q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5).masked_fill(unseen, later)
+
+
+def by_scores(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return liger.liger_softmax(scores(q, k, float("-inf"))) @ v
 
 
 def sparsely(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Most weights are exactly none."""
-    tokens = q.shape[-2]
-    later = torch.ones(tokens, tokens, dtype=torch.bool, device=q.device).triu(1)
-    scores = (q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5).masked_fill(later, -1e4)
-    return liger.liger_sparsemax(scores) @ v
+    return liger.liger_sparsemax(scores(q, k, -1e4)) @ v
 
 
 def nearby(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -201,8 +201,8 @@ class Sharing(nn.Module):
         heads, tokens, width = q.shape[1:]
         long = min(CHUNK, tokens)
         chunks = [one.unflatten(2, (-1, long)).transpose(1, 2).reshape(-1, heads, long, width) for one in (q, k, v)]
-        scores = chunks[0] @ chunks[1].transpose(-1, -2) * width**-0.5
-        found = liger.liger_multi_token_attention(scores, self.weight, padding=1) @ chunks[2]
+        seen = chunks[0] @ chunks[1].transpose(-1, -2) * width**-0.5
+        found = liger.liger_multi_token_attention(seen, self.weight, padding=1) @ chunks[2]
         return found.unflatten(0, (len(q), -1)).transpose(1, 2).reshape(q.shape)
 
 

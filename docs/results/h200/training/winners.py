@@ -15,9 +15,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
-import importlib.util
 import io
 import json
+import runpy
 import shutil
 import subprocess
 import sys
@@ -25,7 +25,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 from bot.cli.rebuild import rebuild
@@ -41,13 +41,8 @@ class Refused(Exception):
     """There is no such tree, and why."""
 
 
-def tables() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("campaigns_of_training", CAMPAIGNS / "table.py")
-    assert spec is not None and spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = found
-    spec.loader.exec_module(found)
-    return found
+TABLE = SimpleNamespace(**runpy.run_path(str(CAMPAIGNS / "table.py")))
+"""The reader of journals, which is a script of its own."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +163,7 @@ def of_all(
     folders: Sequence[Path], *, untested: bool, left_out: Sequence[str]
 ) -> tuple[list[tuple[Pick, Path]], set[str]]:
     """What is taken, each with its journal's folder, and of which kernels there is nothing to take."""
-    read = [(campaigns, tables().read_all(campaigns)) for campaigns in folders]
+    read = [(campaigns, TABLE.read_all(campaigns)) for campaigns in folders]
     unknown = sorted(set(left_out) - {one.folder for _, found in read for one in found})
     if unknown:
         raise Refused(f"no campaign in {', '.join(map(str, folders))} is called {', '.join(unknown)}")
