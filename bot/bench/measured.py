@@ -295,8 +295,8 @@ class MeasuredBench(StaticBench):
         with self._turn:
             there = [case for case in cases if stock[case].folder is not None]
             self._rivals_ahead.begin([Job(name, self._calls[case]) for name in heat.names for case in there])
-            self._rivals_ahead.end(heat.seconds)
-            found = rivals.read(heat, there, begin, lambda case: self._read(case, rivals.BLOCKS, 0), Wrong)
+            slow = self._rivals_ahead.end(heat.seconds)
+            found = rivals.read(heat, there, begin, lambda case: self._read(case, rivals.BLOCKS, 0), Wrong, slow)
             self._judge.ask(timing.CloseRequest("close"), timing.Closed)
         return found
 

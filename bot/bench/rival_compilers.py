@@ -27,6 +27,9 @@ MOST = 6
 PROCESSORS_EACH = 2
 AFTERWARDS_S = 10.0
 """What is under way may end; longer no clock waits for it."""
+TOO_LONG_S = 45.0
+"""One that was stopped after so long would take the player as long again, with the GPU for itself: on an H200
+fused_moe's longest pass was a minute under max-autotune, then 104 s more, and was not played after all."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class Compilers:
         self._left: deque[Job] = deque()
         self._threads: list[threading.Thread] = []
         self._at_work: dict[int, Judge] = {}
+        self._under_way: dict[int, tuple[Job, float]] = {}
+        self._too_long: set[tuple[RivalName, str]] = set()
         self._count = 0
         self._turn = threading.Lock()
 
@@ -81,7 +86,7 @@ class Compilers:
         with self._turn:
             self._at_work[number] = judge
         try:
-            while (job := self._next()) is not None:
+            while (job := self._next(number)) is not None:
                 with contextlib.suppress(Objection):
                     judge.ask(CompileRivalRequest("compile", self._kernel, job.call, job.name), RivalCompiled)
         except OperatorError:  # it is gone; others go on
@@ -89,25 +94,34 @@ class Compilers:
         finally:
             with self._turn:
                 self._at_work.pop(number)
+                self._under_way.pop(number, None)
             judge.close()
 
-    def _next(self) -> Job | None:
+    def _next(self, number: int) -> Job | None:
         with self._turn:
-            return self._left.popleft() if self._left else None
+            job = self._left.popleft() if self._left else None
+            self._under_way.pop(number, None)
+            if job is not None:
+                self._under_way[number] = job, time.monotonic()
+            return job
 
-    def end(self, seconds: float = AFTERWARDS_S) -> None:
-        """Nobody is at work any more: neither on the GPU nor on its way there."""
+    def end(self, seconds: float = AFTERWARDS_S) -> frozenset[tuple[RivalName, str]]:
+        """Nobody is at work any more: neither on the GPU nor on its way there. Says which took too long so far."""
         until = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
         with self._turn:
             self._left.clear()
             late = list(self._at_work.values())
+            now = time.monotonic()
+            slow = [job for job, began in self._under_way.values() if now - began >= TOO_LONG_S]
+            self._too_long |= {(job.name, job.call.case) for job in slow}
         for judge in late:
             judge.stop()
         for thread in self._threads:
             thread.join()
         self._threads.clear()
+        return frozenset(self._too_long)
 
 
 def compilers(kernel: str, cells: Cells) -> Compilers:

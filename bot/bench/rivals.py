@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from bot.bench.bailiff import Objection
@@ -28,6 +28,10 @@ class Heat:
     def late(self) -> str:
         return f"the {self.seconds:.0f} s for rivals were over"
 
+    @property
+    def slow(self) -> str:
+        return f"torch was still compiling it when the {self.seconds:.0f} s for that were over"
+
 
 PROFILED = Heat(EVERYWHERE, 40.0)
 WON = Heat(OF_WINNER, 60.0)
@@ -40,14 +44,18 @@ def read(
     begin: Callable[[str, RivalName, bool], None],
     blocks: Callable[[str], Blocks],
     wrong: type[Exception],
+    slow: Collection[tuple[RivalName, str]] = (),
     now: Callable[[], float] = time.monotonic,
 ) -> tuple[Rival, ...]:
     """`begin` puts v0 and one of them on a process, a fresh one where it is told so. One that cannot be played is named
-    with the reason and keeps nobody else from it."""
+    with the reason and keeps nobody else from it; nor does one whose compiling was given up."""
     until, found = now() + heat.seconds, []
     for name in heat.names:
         fresh = True
         for case in cases:
+            if (name, case) in slow:
+                found.append(Rival(name=name, case=case, why_not=heat.slow))
+                continue
             if now() > until:
                 found.append(Rival(name=name, case=case, why_not=heat.late))
                 continue

@@ -57,7 +57,7 @@ def bench(judge: Judge, ahead: Any = None, **lanes: int) -> MeasuredBench:
     made._judge, made._lanes, made._turn, made.gpu_ms = judge, lanes, threading.Lock(), 0.0
     made._effort = Effort()
     made._calls = {case: SimpleNamespace(case=case, nbytes=n) for case, n in (("slow", 2**20), ("quick", 2**10))}
-    made._base, made._rivals_ahead = tiny.files(), ahead or SimpleNamespace(begin=list, end=float)
+    made._base, made._rivals_ahead = tiny.files(), ahead or SimpleNamespace(begin=list, end=lambda *_: ())
     takes = {case: Take(case, Path("takes") / case, "", 0, kernels=1) for case in ("slow", "quick")}
     takes["lost"] = Take("lost", None, "it asks the host", 0)
     made._checker = SimpleNamespace(baseline=Checked())
@@ -306,12 +306,14 @@ class Ahead:
     def begin(self, jobs: list[Any]) -> None:
         self.told.append(("begin", [(job.name, job.call.case) for job in jobs]))
 
-    def end(self, seconds: float = 10.0) -> None:
+    def end(self, seconds: float = 10.0) -> frozenset[tuple[str, str]]:
         self.told.append(("end", seconds))
+        return frozenset({("max-autotune", "quick")})
 
 
 def test_rivals_that_nobody_compiled_ahead_are_compiled_side_by_side_before_they_are_played() -> None:
     ahead = Ahead()
-    bench(Judge(), ahead, slow=1, quick=64).rivals_of_winner(("slow", "lost", "quick"))
+    found = bench(Judge(), ahead, slow=1, quick=64).rivals_of_winner(("slow", "lost", "quick"))
     both = [("max-autotune", "slow"), ("max-autotune", "quick")]
     assert ahead.told == [("begin", both), ("end", 60.0)], "what cannot be replayed is not compiled"
+    assert [(one.case, "still compiling" in one.why_not) for one in found] == [("slow", False), ("quick", True)]

@@ -106,6 +106,36 @@ def test_who_is_not_done_when_a_clock_runs_is_stopped_and_what_is_left_is_left()
     assert judges.cases == ["a"] and judges.stopped == [1] and judges.closed == [1]
 
 
+@pytest.mark.parametrize(("worked", "told"), [(44.9, frozenset()), (45.0, frozenset({("compiled", "b")}))])
+def test_who_was_stopped_after_so_long_is_told(
+    worked: float, told: frozenset[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    now, begun, gone = [100.0], threading.Event(), threading.Event()
+
+    def at_work(case: str) -> None:
+        now[0] += 100.0 if case == "a" else 0.0
+        if case == "b":
+            begun.set()
+            gone.wait(20)
+
+    judges = Judges(at_work)
+    start = judges.start
+
+    def stoppable(number: int) -> Any:
+        judge = start(number)
+        judge.stop = gone.set
+        return judge
+
+    monkeypatch.setattr(rival_compilers, "time", clock)
+    work = Compilers("softmax", stoppable, most=1)
+    work.begin(jobs("a", "b"))
+    assert begun.wait(20), "a took longer, and was done"
+    now[0] += worked
+    assert work.end(0) == told
+    assert work.end(0) == told, "and is remembered"
+
+
 def test_one_that_cannot_be_compiled_keeps_nobody_from_it() -> None:
     def at_work(case: str) -> None:
         if case == "a":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bot.bench.bailiff import Objection
 from bot.bench.rivals import BLOCKS, PROFILED, WON, Heat, read
-from bot.model.rivals import EVERYWHERE, OF_WINNER, RIVALS, Rival
+from bot.model.rivals import EVERYWHERE, OF_WINNER, RIVALS, Rival, RivalName
 from bot.worker.contract.timing import Blocks
 
 READ = Blocks(((2.0, 2.0, 1.0, 1.0),) * BLOCKS, (), 1, "", 3.0)
@@ -35,8 +35,10 @@ class Track:
             raise Wrong("gradient x is wrong by 0.5")
         return READ
 
-    def read(self, *cases: str, heat: Heat = PROFILED) -> tuple[Rival, ...]:
-        return read(heat, cases, self.begin, self.blocks, Wrong, lambda: self._clock)
+    def read(
+        self, *cases: str, heat: Heat = PROFILED, slow: tuple[tuple[RivalName, str], ...] = ()
+    ) -> tuple[Rival, ...]:
+        return read(heat, cases, self.begin, self.blocks, Wrong, slow, lambda: self._clock)
 
 
 def test_each_is_played_on_each_case_and_has_a_process_of_its_own() -> None:
@@ -61,6 +63,14 @@ def test_a_wrong_result_is_no_rival() -> None:
     (eager, compiled) = Track(wrong=("a",)).read("a")
     assert eager.reading is None and compiled.reading is None
     assert eager.why_not == "its result is not right: gradient x is wrong by 0.5"
+
+
+def test_one_that_torch_was_compiling_for_too_long_is_not_begun_again() -> None:
+    track = Track()
+    found = track.read("a", "b", heat=WON, slow=(("max-autotune", "a"), ("compiled", "b")))
+    assert track.began == [("max-autotune", "b", True)], "another of its rivals on the same case is another matter"
+    told = {one.case: one.why_not for one in found}
+    assert told == {"a": "torch was still compiling it when the 60 s for that were over", "b": ""}
 
 
 def test_when_the_time_is_over_the_rest_is_told_so() -> None:
