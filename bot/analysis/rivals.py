@@ -200,6 +200,13 @@ def rivalry(
     return Rivalry(tallies, number, over_v0, shapes, runner.gpu_name)
 
 
+def fastest(profile: Profile) -> float | None:
+    """How v0 stands to whoever is the fastest over all shapes; None where nobody was played in all of them."""
+    found, shapes = rivalry(profile), len(primary_groups(profile.suite, Scope.GENERAL))
+    over = [one.over_v0 for one in found.tallies if one.over_v0 and one.shapes == shapes] if found is not None else []
+    return round(max(over), 4) if over else None
+
+
 def of_campaign(campaign: Campaign) -> Rivalry | None:
     """Held against the variant that a page is about: the chosen winner, else the best so far."""
     if campaign.profile is None:

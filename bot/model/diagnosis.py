@@ -101,6 +101,8 @@ class Diagnosis(Word):
     """Those that find nothing in it to change."""
     roof_percent: float | None = None
     """Share of the roof the baseline reaches on its scored cases; None when no ceiling is known."""
+    rival: float | None = None
+    """How many times as fast the fastest rival is of those played in all shapes, the passes of each added up."""
     plan: tuple[Strategy, ...] = ()
     """The strategies with their reasons and what each could give at most."""
     tier: Literal[1, 2, 3] | None = None

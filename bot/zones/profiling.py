@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from bot.analysis.agreement import placed, traffic
 from bot.analysis.bottleneck import Evidence, diagnose
 from bot.analysis.estimate import timed
+from bot.analysis.rivals import fastest
 from bot.bench.compile_pool import leaves_room
 from bot.bench.looking import Found
 from bot.bench.measure import Bench
@@ -205,4 +206,6 @@ def profiled(
     counters, timelines = (looked.counters, looked.timelines) if looked else (None, ())
     moved = bytes_of.moved if bytes_of is not None else ()
     found = concluded(site, suite, sources, baseline, surveys, counters, timelines, oracle_differs, moved)
-    return found.model_copy(update={"rivals": rivals})
+    found = found.model_copy(update={"rivals": rivals})
+    diagnosis = found.diagnosis.model_copy(update={"rival": fastest(found)})
+    return found.model_copy(update={"diagnosis": diagnosis})

@@ -82,6 +82,16 @@ def test_the_winner_stands_to_a_rival_as_both_stand_to_v0() -> None:
     assert found is not None and found.best_over_v0 == pytest.approx(1.5)
 
 
+def test_the_fastest_is_of_those_that_were_played_in_every_shape() -> None:
+    shapes = (FULL, WIDER, "full-8192x8192-bfloat16")
+    whole = [played(shape, 25) for shape in shapes]
+    quicker = [played(shape, 50, "eager") for shape in shapes]
+    assert rivals.fastest(profile(*whole)) == 1.25
+    assert rivals.fastest(profile(*whole, *quicker[1:])) == 1.25, "of one shape nobody knows"
+    assert rivals.fastest(profile(*whole, *quicker)) == 1.5
+    assert rivals.fastest(profile(*whole[:2])) is None and rivals.fastest(profile()) is None
+
+
 def test_without_a_winner_v0_is_what_a_rival_is_held_against() -> None:
     found = read(rivals.rivalry(profile(played(FULL, 30), played(WIDER, 10))))
     assert [case for case, _ in found.faster] == [FULL, WIDER], "the clearest first"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bot.campaign.effects import AskHuman, EndSearch, OpenRound, PlaceOrder, PushWinner, SayResult
 from bot.campaign.machine import TURNS, advance, fold, owed, owed_in
 from bot.model.campaign import Campaign, Checkpoint, Outcome, Phase, Stage, StopReason, Zone
-from bot.model.commands import Mode
+from bot.model.commands import Mode, Scope
 from bot.model.diagnosis import CaseRoof
 from bot.model.facts import (
     Cancelled,
@@ -218,6 +218,36 @@ def test_what_a_winner_made_of_a_case_is_what_counts() -> None:
     assert one.incumbent == 1
     assert work_of(with_roofs(one, 60.0)) == EndSearch(order=tale.O2, why=StopReason.EFFICIENT)
     assert work_of(with_roofs(one, 50.0)) == OpenRound(order=tale.O2, number=2)
+
+
+def with_rival(campaign: Campaign, times: float | None) -> Campaign:
+    assert campaign.profile is not None
+    diagnosis = campaign.profile.diagnosis.model_copy(update={"rival": times})
+    return campaign.model_copy(update={"profile": campaign.profile.model_copy(update={"diagnosis": diagnosis})})
+
+
+@pytest.mark.parametrize(("times", "is_left_alone"), [(1.0099, True), (1.01, False), (1.3, False), (None, True)])
+def test_a_rival_that_is_faster_than_a_kernel_at_its_roof_says_that_there_is_more(
+    times: float | None, is_left_alone: bool
+) -> None:
+    at_its_roof = with_rival(searching(roof=96.0), times)
+    assert (work_of(at_its_roof) == EndSearch(order=tale.O2, why=StopReason.EFFICIENT)) is is_left_alone
+
+
+@pytest.mark.parametrize(("times", "is_left_alone"), [(1.514, True), (1.516, False)])
+def test_the_winner_has_to_be_as_fast_as_the_rival(times: float, is_left_alone: bool) -> None:
+    won = tale.verdict(Decision.ACCEPTED, 1.5, 0.5)
+    assert won.score is not None
+    won = won.model_copy(update={"score": won.score.model_copy(update={"roof_percent": 95.0, "speed": 1.5})})
+    one = with_rival(searching(*tale.round_facts(1, tale.O2, won), roof=40.0), times)
+    assert (work_of(one) == EndSearch(order=tale.O2, why=StopReason.EFFICIENT)) is is_left_alone
+
+
+def test_of_one_pass_alone_the_rivals_whole_step_says_nothing() -> None:
+    one = with_rival(searching(roof=96.0), 1.3)
+    assert one.command is not None
+    backward = one.model_copy(update={"command": one.command.model_copy(update={"scope": Scope.BACKWARD})})
+    assert work_of(backward) == EndSearch(order=tale.O2, why=StopReason.EFFICIENT)
 
 
 def test_the_budget_counts_rejected_attempts_too() -> None:

@@ -334,13 +334,14 @@ def test_plain_pytorch_is_played_beside_the_kernel_where_there_is_a_gpu(tmp_path
 
         def rivals(self) -> tuple[Rival, ...]:
             reading = Reading(blocks=((600.0, 600.0, 900.0, 900.0),) * 24)
-            return (Rival(name="eager", case="forward-40960x4096-bfloat16", reading=reading),)
+            return tuple(Rival(name="eager", case=case.id, reading=reading) for case in subject[1].cases)
 
     subject = analysing._subject(analysing.Asked("rms_norm", sample(), "", H200, "sm_90"))
     bench = Rivalled(sample(), *subject[:2], "sm_90", "", tmp_path)
     found, unwatched = profiled(bench, *subject, watch=True), profiled(bench, *subject)
-    assert not isinstance(found, Fault) and [rival.name for rival in found.rivals] == ["eager"]
-    assert not isinstance(unwatched, Fault) and unwatched.rivals == ()
+    assert not isinstance(found, Fault) and {rival.name for rival in found.rivals} == {"eager"}
+    assert found.diagnosis.rival == pytest.approx(600 / 900, abs=1e-4), "which says how much more there is to have"
+    assert not isinstance(unwatched, Fault) and unwatched.rivals == () and unwatched.diagnosis.rival is None
     assert order == ["compiled ahead", "v0", "v0"], "compiled while v0 is checked, and only where they are played"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import lru_cache
 from pathlib import Path
 
@@ -122,6 +123,36 @@ def test_every_program_finds_its_place_and_none_has_two(tmp_path: Path) -> None:
     after, other = turned(TWO), turned(THREE)
     assert after is not None and other is not None
     interpret(tmp_path, RUN, two=TWO, two_after=after, three=THREE, three_after=other)
+
+
+NAMED = re.sub(r"\brow\b(?! ?=)(?=[ )*])", "program_id", TWO.replace("row = tl", "program_id = tl")).replace(
+    '"""One program a program_id', '"""One program a row'
+)
+"""Liger's element-wise kernels call their row so."""
+
+
+def test_a_row_may_be_called_as_the_question_is(tmp_path: Path) -> None:
+    assert NAMED.count("program_id") == 6
+    after = turned(NAMED)
+    assert after is not None
+    assert "    program_id = (program // tl.num_programs(1)).to(tl.int64)\n" in after
+    interpret(tmp_path, RUN, two=NAMED, two_after=after, three=THREE, three_after=turned(THREE) or "")
+
+
+@pytest.mark.parametrize(
+    ("why", "before", "after"),
+    [
+        ("it is the row and then something else", "    mask = ", "    program_id = program_id + 1\n    mask = "),
+        ("it is the row in one case", "    mask = ", "    if BLOCK > 2:\n        program_id = tile\n    mask = "),
+        ("a loop counts with it", "    mask = ", "    for program_id in range(3):\n        tile += 0\n    mask = "),
+        ("something else asks", "    mask = ", "    asked = program_id(1)\n    mask = "),
+        ("it is Triton's", "    program_id = tl.program_id(0)", "    row = tl.program_id(0)"),
+        ("it is one of two", "    program_id = tl", "    program_id, other = tl"),
+    ],
+)
+def test_and_stays_where_that_is_more_than_a_row(why: str, before: str, after: str) -> None:
+    assert before in NAMED and turned(NAMED) is not None
+    assert turned(NAMED.replace(before, after, 1)) is None, why
 
 
 def test_it_is_done_once() -> None:

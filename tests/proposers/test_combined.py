@@ -62,12 +62,32 @@ def test_together_they_have_no_round_where_they_promise_too_little() -> None:
     assert next_of(softmax(("divide_once", 1.005), ("base_two", 1.005), (WHOLE, 1.01))) == ""
 
 
-def test_a_part_that_is_worth_a_round_comes_first_though_the_whole_promises_more() -> None:
-    known = softmax(("divide_once", 1.016), ("base_two", 1.001), (WHOLE, 1.03))
-    assert next_of(known) == "divide_once"
+def test_the_better_promise_comes_first_and_the_whole_again_once_its_part_is_judged() -> None:
+    assert next_of(softmax(("divide_once", 1.016), ("base_two", 1.001), (WHOLE, 1.03))) == WHOLE
+    known = softmax(("divide_once", 1.03), ("base_two", 0.99), (WHOLE, 1.03))
     idea = engine.propose(known)
-    assert idea is not None and next_of(after(known, idea, Decision.INCONCLUSIVE)) == WHOLE
+    assert idea is not None and idea.hypothesis.technique == "divide_once", "as much by itself is simpler"
+    assert next_of(after(known, idea, Decision.INCONCLUSIVE)) == WHOLE
     assert next_of(after(known, idea, Decision.ACCEPTED)) != WHOLE
+
+
+def test_where_the_whole_is_refused_each_may_still_be_right() -> None:
+    """An exponential may cost the last digit that a quotient keeps."""
+    known = softmax(("divide_once", 1.02), ("base_two", 1.03), (WHOLE, 1.05))
+    idea = engine.propose(known)
+    assert idea is not None and idea.hypothesis.technique == WHOLE
+    assert next_of(after(known, idea, Decision.REJECTED)) == "base_two"
+    assert next_of(after(known, idea, Decision.ACCEPTED)) not in PARTS, "it has them"
+
+
+def test_rows_are_cut_into_tiles_and_numbered_tile_by_tile() -> None:
+    """swiglu gains nothing by tiles alone, and its tiles can only be put in order once there are any."""
+    text = sample("geglu")
+    found, tiled = combined.of_file("tiles_in_order", text), rewriting.of_file("tile_rows", text)
+    assert found is not None and tiled is not None and found.kernels == tiled.kernels
+    assert rewriting.of_file("last_axis_first", text) is None, "one program a row has no other axis"
+    assert "(n_rows, triton.cdiv(n_cols, BLOCK_SIZE))" in found.text
+    assert found.text.count("tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)") == len(found.kernels)
 
 
 def test_without_a_race_nobody_tries_two_at_once() -> None:

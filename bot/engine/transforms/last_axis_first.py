@@ -32,7 +32,7 @@ from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, each_kernel, only_these, refuse_long_lines
 
-PROGRAM = "program"
+PROGRAM, ROW = "program", "program_id"
 TITLE = "Neighbours along the last axis of the grid run side by side"
 WHY = "Programs along the first axis are handed out together. What those along the last one share stays in the cache."
 COMMENT = "Counted along the last axis first: those side by side share what the other axes choose."
@@ -64,11 +64,26 @@ def _asked(kernel: cst.FunctionDef) -> list[cst.Call]:
         raise NotUnderstood("it asks in other words")
     if any(findall(call, m.Comment()) for call in asking) or findall(kernel, m.While()):
         raise NotUnderstood("a comment would be lost, or it waits for others")
-    if len(findall(kernel, ASKS)) != len(asking) or findall(kernel, m.FunctionDef() | m.Lambda()) != [kernel]:
+    if _asks_besides(kernel, asking) or findall(kernel, m.FunctionDef() | m.Lambda()) != [kernel]:
         raise NotUnderstood("it asks for more than its places")
     if findall(kernel, m.Return(value=~m.MatchIfTrue(lambda said: said is None))):
         raise NotUnderstood("it hands something back, so that a kernel calls it which asks by itself")
     return [known[axis] for axis in sorted(known)]
+
+
+def _asks_besides(kernel: cst.FunctionDef, asking: Collection[cst.Call]) -> bool:
+    """Whether it asks for anything else. A row that is called `program_id` is a number like another."""
+    named = findall(kernel, ASKS)
+    spoken = [cst.ensure_type(one, cst.Attribute).attr for one in findall(kernel, m.Attribute(attr=ASKS))]
+    alone = [cst.ensure_type(one, cst.Name).value for one in named if not any(one is attr for attr in spoken)]
+    return len(spoken) != len(asking) or not set(alone) <= {ROW} or (ROW in alone and not _is_a_row(kernel))
+
+
+def _is_a_row(kernel: cst.FunctionDef) -> bool:
+    """Whether the name is given to the row first of all, and never to anything else."""
+    lines = [line for line in source.statements(kernel) if findall(line, m.Name(ROW)) or kernels.calls(line)]
+    made = next((line for line in lines if source.is_plain(line, ROW)), None)
+    return made is not None and made is lines[0] and times_bound(kernel, ROW) == 1
 
 
 def _from_triton(module: cst.Module) -> set[str]:
