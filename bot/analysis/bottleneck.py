@@ -80,6 +80,19 @@ def _shares(spent: Sequence[Spent], baseline: Measurement) -> Shares | None:
     return Shares(**means, excess=excess / len(found))
 
 
+def time_of_cases(found: Measurement, suite: Suite, sheet: Datasheet) -> dict[str, dict[str, float]]:
+    """Of each case the parts of its time, each launch as heavy as it is long."""
+    spent = spent_on(found, suite, sheet)
+    slowness = _slowness(found, spent)
+    told: dict[str, dict[str, float]] = {}
+    for case in dict.fromkeys(one.case.id for one in spent):
+        mine = [one for one in spent if one.case.id == case]
+        whole = math.fsum(one.cost.total for one in mine)
+        parts = [(one.cost.total / whole, _parts(one, slowness[case])) for one in mine]
+        told[case] = {name: math.fsum(weight * of[name] for weight, of in parts) for name in parts[0][1]}
+    return told
+
+
 def _beside(baseline: Measurement, timelines: Sequence[Timeline]) -> float:
     """The share of the GPU's work that kernels of others do, mean over the cases that launch one of ours."""
     ours = {launch.kernel for case in baseline.cases for launch in case.launches}

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 
 from bot.analysis.measured import read_case
@@ -26,6 +27,7 @@ from bot.analysis.paired import (
     process_mean,
     voided_share,
 )
+from bot.analysis.standing import near_roof
 from bot.analysis.stats import geometric_mean
 from bot.model.campaign import Campaign, Profile
 from bot.model.commands import Scope
@@ -214,4 +216,8 @@ def of_campaign(campaign: Campaign) -> Rivalry | None:
     number = campaign.incumbent if campaign.winner is None else campaign.winner
     played = campaign.round_of(number) if number else None
     scope = campaign.command.scope if campaign.command else Scope.GENERAL
-    return rivalry(campaign.profile, number, played.measurement if played else None, campaign.rivals, scope)
+    measured = played.measurement if played else None
+    found = rivalry(campaign.profile, number, measured, campaign.rivals, scope)
+    if found is None or measured is None or kind_of(measured.runner) != kind_of(campaign.profile.baseline.runner):
+        return found
+    return replace(found, roof=near_roof(campaign.profile, measured, confirmed(measured)))

@@ -79,6 +79,30 @@ class RivalTally:
 
 
 @dataclass(frozen=True, slots=True)
+class BelowRoof:
+    """A case in which memory is the limit and the best variant stays away from it."""
+
+    case: str
+    before: float
+    """Percent of the roof that v0 reaches."""
+    after: float
+    why: tuple[str, ...] = ()
+    """What was counted, compiled and estimated; empty where nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class NearRoof:
+    """Where memory is the limit, how near the best variant comes to it."""
+
+    percent: float
+    """From where on it is near."""
+    cases: int = 0
+    """That memory limits, and in which it was confirmed."""
+    below: tuple[BelowRoof, ...] = ()
+    """The farthest first."""
+
+
+@dataclass(frozen=True, slots=True)
 class Rivalry:
     """All rivals of one kernel on one GPU."""
 
@@ -89,3 +113,5 @@ class Rivalry:
     """Geometric mean over what any rival was played in; None where the best was not confirmed in one of the cases."""
     best_shapes: int = 0
     gpu: str = ""
+    roof: NearRoof | None = None
+    """The rival that nobody passes; None where nothing won."""

@@ -15,6 +15,7 @@ from bot.model.verdict import Decision
 from bot.render import (
     escape,
     folded,
+    from_roof,
     gains,
     labels,
     machines,
@@ -154,6 +155,8 @@ def _rivals(profile: Profile, rivals: Rivalry | None) -> dict[str, Any]:
         "beaten": rival_rows.beaten(rivals, names),
         "rivals_v0": rival_rows.of_profile(rivals, names, EVERY),
         "rivals": rival_rows.of_report(rivals, names, EVERY),
+        "from_roof": from_roof.of_report(rivals, names, EVERY),
+        "from_roof_head": from_roof.headline(rivals),
     }
 
 

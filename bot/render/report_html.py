@@ -23,7 +23,7 @@ from bot.model.facts import JournalLine
 from bot.model.ids import VariantNumber
 from bot.model.rivals import Rivalry
 from bot.model.verdict import Decision
-from bot.render import bars, labels, machines, numbers, plots, report_rows, rival_rows, steps, view
+from bot.render import bars, from_roof, labels, machines, numbers, plots, report_rows, rival_rows, steps, view
 from bot.render.environment import templates_dir
 from bot.render.escape import plain, visible, visible_lines
 from bot.render.report_rows import Table
@@ -235,6 +235,8 @@ def _rivals(campaign: Campaign, found: Rivalry | None) -> dict[str, Any]:
         "beaten": plain(rival_rows.beaten(found, names), 900),
         "rivals": report_rows.rivals(campaign, found),
         "rival_notes": rival_rows.notes(found, names, best=True) if found is not None else [],
+        "from_roof_head": from_roof.headline(found),
+        "from_roof": from_roof.lines(found, names, MOST_LINES),
     }
 
 

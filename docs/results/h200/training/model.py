@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import torch
 from liger_kernel.transformers import functional as liger
 from liger_kernel.transformers.llama4_rope import liger_llama4_text_rotary_pos_emb
+from liger_kernel.transformers.swiglu import LigerExperts
 from torch import Tensor, nn
 from torch.nn.functional import embedding, log_softmax, scaled_dot_product_attention
 
@@ -43,6 +45,8 @@ have eight layers."""
 CHUNK = 64
 """Positions that multi-token attention sees together: it holds squares of them, and 512 take a compiler 40 s."""
 STREAMS = 4
+EXPERTS, CHOSEN = 4, 2
+"""Of a mixture, and those that a token goes through."""
 
 
 def drawn(*shape: int) -> nn.Parameter:
@@ -121,6 +125,24 @@ class Polynomial(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return liger.liger_poly_norm(x @ self.up.T, self.weight, self.bias) @ self.down.T
+
+
+class Mixture(nn.Module):
+    """Of the experts that a token's router likes best. All of them together are as wide as another layer's two."""
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        inner = size.inner // CHOSEN
+        self.router = drawn(EXPERTS, size.hidden)
+        shape = {"num_experts": EXPERTS, "hidden_size": size.hidden, "moe_intermediate_size": inner}
+        self.experts = LigerExperts(SimpleNamespace(**shape, hidden_act="silu"))
+        self.experts.gate_up_proj = drawn(EXPERTS, 2 * inner, size.hidden)
+        self.experts.down_proj = drawn(EXPERTS, size.hidden, inner)
+
+    def forward(self, x: Tensor) -> Tensor:
+        liked = (x @ self.router.T).softmax(dim=-1, dtype=torch.float32)
+        shares, chosen = liked.topk(CHOSEN, dim=-1)
+        return self.experts(x.contiguous(), chosen, (shares / shares.sum(-1, keepdim=True)).to(x.dtype))
 
 
 class Streams(nn.Module):
@@ -233,10 +255,10 @@ KINDS = (
     Kind(RMSNorm, lambda size: Gated(size, liger.liger_swiglu), turn=by_pairs, streams=True),
     Kind(RMSNorm, lambda size: Gated(size, liger.liger_swiglu), turn=by_sections, attend=lambda size: sparsely),
     Kind(Modulated, lambda size: Gated(size, liger.liger_geglu), attend=lambda size: nearby),
-    Kind(LayerNorm, Squared, attend=Sharing),
+    Kind(LayerNorm, Mixture, attend=Sharing),
 )
 """Like Llama; like Gemma 3; like Nemotron; like Llama 4, with hyper-connections; like Qwen2-VL; like a transformer of
-pictures; and what else the library has."""
+pictures; and what else the library has, with a mixture of experts."""
 
 
 class Attention(nn.Module):
