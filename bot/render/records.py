@@ -28,6 +28,7 @@ from bot.render import (
     times,
     view,
 )
+from bot.render.advice import advice
 from bot.render.environment import render
 from bot.render.escape import Trusted
 from bot.render.record_data import manifest, memory, results_csv, rivals_csv
@@ -265,7 +266,7 @@ def records(campaign: Campaign, lines: tuple[JournalLine, ...], rivals: Rivalry 
         made["manifest.yaml"] = manifest(campaign, profile, shared["at"].get("created", ""))
         made["logs/performance_trend.md"] = performance_trend(lines)
         for page in ("README", "comparison", "report"):
-            made[f"{page}.md"] = render(f"records/{page}.md.j2", **shared)
+            made[f"{page}.md"] = render(f"records/{page}.md.j2", **shared, advice=advice(campaign, lines))
         made["profile.md"] = render("records/profile.md.j2", **_profiled(campaign, shared, rivals))
         made |= _of_baseline(campaign, profile, shared)
         if rivals is not None:

@@ -1,0 +1,47 @@
+"""What to do next, at the end of a report."""
+
+from __future__ import annotations
+
+from bot.model.campaign import OUT_OF_BUDGET, Campaign, StopReason
+from bot.model.facts import JournalLine, SearchEnded
+from bot.render import labels, view
+from bot.render.escape import Trusted, code, text
+
+GOES_ON = {
+    StopReason.BUDGET_SPENT: " --max-variants {more}",
+    StopReason.TIME_OVER: " --max-variants {most}",
+}
+"""What is typed in a checkout where a search ended before its ideas did. GPU minutes are for the repository to give."""
+MORE = 4
+
+
+def _unfinished(campaign: Campaign, lines: tuple[JournalLine, ...]) -> str:
+    """A search that ended before its ideas did, and how it goes on."""
+    why = campaign.stopped
+    if why is None or why not in OUT_OF_BUDGET:
+        return ""
+    note = next((line.fact.note for line in reversed(lines) if isinstance(line.fact, SearchEnded)), "")
+    said = f"The search ended because {text(labels.STOPPED[why])}{f'; {text(note)}' if note else ''}."
+    if why not in GOES_ON:
+        return said
+    tried, most = len(campaign.rounds), campaign.command.max_variants if campaign.command else 0
+    options = GOES_ON[why].format(more=tried + MORE, most=max(most, tried + 1))
+    typed = f"kernelwright optimize {view.kernel(campaign)} --resume journal.jsonl{options}"
+    return f"{said} In a checkout {code(typed)} goes on with it."
+
+
+def _of_winner(campaign: Campaign, number: int) -> str:
+    profile = campaign.profile
+    if profile is None or not number:
+        return ""
+    if campaign.pushed and view.is_static(campaign):
+        return f"Time v{number} on a GPU before its figure is quoted: {code(profile.site.benchmark_file)}."
+    if not campaign.pushed and campaign.outcome:
+        return f"The change is in {code(f'{view.kernel(campaign)}_v{number}.py')}. It was not applied."
+    return ""
+
+
+def advice(campaign: Campaign, lines: tuple[JournalLine, ...]) -> Trusted:
+    """A list; empty where nothing is left to do."""
+    found = [one for one in (_of_winner(campaign, view.best(campaign)), _unfinished(campaign, lines)) if one]
+    return Trusted("\n".join(f"- {one}" for one in found))
