@@ -15,7 +15,7 @@ from bot.model.diagnosis import Bottleneck, Strategy
 CHUNKS = ("wider_chunks", "free_early", "first_product")
 SUMS = ("sum_together", "sum_at_once")
 ATOMICS = ("add_in_float32", "add_once_a_run", "partial_sums", "relax_atomics")
-ARITHMETIC = ("divide_once", "share_exponentials", "base_two", "quick_log")
+ARITHMETIC = ("divide_once", "gather_factors", "share_exponentials", "base_two", "quick_log")
 TOUCHES = ("last_axis_first", "meet_once", "walk_back", "stores_first", "cache_hints")
 SCALES = ("fuse_rows", "scale_at_store", "scale_in_kernel", "read_the_number", "ask_once")
 LATE = (*ATOMICS, *SUMS, *SCALES, "scale_sum", *ARITHMETIC, *TOUCHES)
@@ -144,6 +144,7 @@ AIMS: dict[str, Aim] = {
     "ask_once": Aim(("G1",), ("fixed", BESIDE), "each question of the host takes several launches of torch and a wait"),
     "scale_sum": Aim(("P0",), ("waiting",), "all warps meet for a sum that is another one times a number"),
     "divide_once": Aim(("C1",), ("issue",), "a division costs each element several instructions, a product one"),
+    "gather_factors": Aim(("C1",), ("issue",), "each element is multiplied by one number of the row after another"),
     "share_exponentials": Aim(
         ("C1",), ("issue",), "of an exponential and of a logarithm a GPU makes one while it adds eight times"
     ),

@@ -18,7 +18,7 @@ from bot.proposers import promise
 from bot.proposers.brief import Brief
 
 TOGETHER: dict[str, tuple[str, ...]] = {
-    "fewer_instructions": ("divide_once", "base_two", "quick_log", "tanh_by_exp2"),
+    "fewer_instructions": ("divide_once", "gather_factors", "base_two", "quick_log", "tanh_by_exp2"),
     "tiles_in_order": ("tile_rows", "last_axis_first"),
 }
 """By the technique of the whole, the rewrites it is made of."""

@@ -52,8 +52,8 @@ FOR_SOME = ("walk_rows", "reduce_loss")
 """Rewrites that leave most launches as they are: without a scored case they are about, there is nothing to try."""
 ON_A_GPU = (
     *combined.TOGETHER,
-    *("divide_once", "share_exponentials", "base_two", "quick_log", "tanh_by_exp2", "pipeline_steps"),
-    *("pipeline_products", "pipeline_turns", "further_ahead", "taller_tiles"),
+    *("divide_once", "gather_factors", "share_exponentials", "base_two", "quick_log", "tanh_by_exp2"),
+    *("pipeline_steps", "pipeline_products", "pipeline_turns", "further_ahead", "taller_tiles"),
     *("rows_at_once", "heads_at_once", "pairs_at_once", "narrower_tiles", "last_axis_first"),
     *("drop_sort", "scale_in_kernel", "read_the_number", "ask_once", "scale_sum", "sum_behind_loop", "sum_together"),
     *("fuse_rows", "walk_back", "stores_first", "running_softmax", "mask_where_read"),
