@@ -147,6 +147,7 @@ def _write(folder: Path, files: tuple[SourceFile, ...]) -> None:
             reason=ReasonCode.BAD_VALUE,
         )
     try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
         making = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     except OSError as error:
         raise OperatorError(

@@ -173,8 +173,15 @@ def test_a_link_to_nowhere_is_there_as_well(place: Path) -> None:
 
 
 def test_a_place_where_nothing_can_be_written(place: Path) -> None:
-    error = refused(place, "--output", str(place / "no" / "such" / "folder"), kind=OperatorError)
+    (place / "file").write_text("1", encoding="utf-8")
+    error = refused(place, "--output", str(place / "file" / "folder"), kind=OperatorError)
     assert "--output" in error.hint
+
+
+def test_the_folders_above_it_are_made(place: Path) -> None:
+    made = place / "no" / "such" / "folder"
+    assert typed(place, "--output", str(made)).exit_code == 0
+    assert (made / a.OP_PATH).is_file()
 
 
 def test_a_journal_that_is_not_there(place: Path) -> None:
