@@ -6,7 +6,7 @@ Where policy lets the target branch judge, its copies of the tests and of what s
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -15,10 +15,10 @@ from bot.bench.commands import run_command
 from bot.bench.gpu import Gpu
 from bot.errors import GitError
 from bot.git.repo import Repo
-from bot.model.campaign import CommandRun, Finalization
+from bot.model.campaign import CommandRun, Finalization, PassedFile
 from bot.model.ids import CommitSha, RepoPath
 from bot.model.site import KernelSite
-from bot.model.variant import SourceFile
+from bot.model.variant import SourceFile, sources_digest
 
 STYLE_DEADLINE = 120.0
 TEST_DEADLINE = 900.0
@@ -111,14 +111,19 @@ def _test(tree: Path, site: KernelSite, test: str, python: str, gpu: Gpu | None)
     return run(None, site.test_command, environment)
 
 
-def _tests(tree: Path, site: KernelSite, python: str, gpu: Gpu | None) -> Iterator[tuple[str, CommandRun]]:
-    """Each test file with how it went, to the first that fails."""
+def _tests(
+    tree: Path, site: KernelSite, python: str, gpu: Gpu | None, earlier: Mapping[str, CommandRun]
+) -> Iterator[tuple[str, CommandRun]]:
+    """Each test file with how it went, to the first that fails; what went well `earlier` is believed."""
     there = (test for test in site.dependent_tests if (tree / test).is_file())
     for test in (site.test_file, *there):
-        run = _test(tree, site, test, python, gpu)
+        run = earlier.get(test) or _test(tree, site, test, python, gpu)
         yield test, run
         if not run.passed:
             return
+
+
+def _ignore(_: PassedFile) -> None: ...
 
 
 def finish(
@@ -133,9 +138,12 @@ def finish(
     judging: tuple[RepoPath, ...] = (),
     judged_by: CommitSha | None = None,
     gpu: Gpu | None = None,
+    earlier: Sequence[PassedFile] = (),
+    passed: Callable[[PassedFile], None] = _ignore,
 ) -> Finalization:
     """Style first, for it may reformat the text; then every test on the text that would be committed. One that fails
-    runs once more on the untouched kernel.
+    runs once more on the untouched kernel. `earlier` passed before a stop: on the same text, beside a GPU of the same
+    name, they do not run again. `passed` hears of each that does and goes well.
 
     The tests get a worktree of their own: whatever else the style check rewrote is not in it. They alone see the GPU,
     where there is one.
@@ -151,7 +159,13 @@ def finish(
     with repo.worktree(head, scratch / "tests") as tree:
         _judge(tree, repo, judging, judged_by)
         _write(tree, finished)
-        tests = tuple(_tests(tree, site, python, gpu))
+        mine = partial(PassedFile, variant=number, source=sources_digest(finished), gpu=gpu.name if gpu else "")
+        known = {one.test: one.run for one in earlier if one == mine(test=one.test, run=one.run)}
+        tests = []
+        for test, run in _tests(tree, site, python, gpu, known):
+            tests.append((test, run))
+            if run.passed and test not in known:
+                passed(mine(test=test, run=run))
     untouched = None
     failed = next((test for test, run in tests if not run.passed), None)
     if failed is not None:

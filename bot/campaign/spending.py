@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from bot.model.campaign import Campaign, CommandRun, Finalization, Origin
 from bot.model.facts import (
     Fact,
+    FilePassed,
     Finalized,
     GpuTimeSpent,
     JournalLine,
@@ -50,8 +51,8 @@ def _runs(done: Finalization) -> tuple[CommandRun, ...]:
     return (*done.tests, *done.style, *([done.untouched] if done.untouched is not None else []))
 
 
-def _told(fact: Fact) -> float:
-    """What a fact says its own work took."""
+def _told(fact: Fact, known: Collection[CommandRun] = ()) -> float:
+    """What a fact says its own work took. `known`: tests that were told of one by one, here or by an earlier job."""
     match fact:
         case Profiled():
             return fact.profile.baseline.seconds
@@ -61,8 +62,10 @@ def _told(fact: Fact) -> float:
             return fact.measurement.seconds
         case NumbersRaced():
             return fact.race.seconds
+        case FilePassed():
+            return fact.file.run.seconds
         case Finalized():
-            return sum(run.seconds for run in _runs(fact.finalization))
+            return sum(run.seconds for run in _runs(fact.finalization) if run not in known)
         case _:
             return 0.0
 
@@ -80,10 +83,12 @@ def time_spent(
 
     `segment` is None for a job that left nothing to be believed; it is charged all of that time.
     """
-    passed = _between(placed_at(journal, order), now)
+    lines = tuple(journal)
+    passed = _between(placed_at(lines, order), now)
     if segment is None:
         return GpuTimeSpent(order=order, seconds=round(passed, 1), known=False)
     began = next((line.fact.at for line in segment if isinstance(line.fact, OrderTaken)), "")
     span = _between(began, segment[-1].at) if began and segment else 0.0
-    said = max(span, sum(_told(line.fact) for line in segment))
+    known = [line.fact.file.run for line in (*lines, *segment) if isinstance(line.fact, FilePassed)]
+    said = max(span, sum(_told(line.fact, known) for line in segment))
     return GpuTimeSpent(order=order, seconds=round(min(said, passed), 1))

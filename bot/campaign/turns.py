@@ -20,6 +20,7 @@ from bot.model.facts import (
     Cancelled,
     EffectDone,
     EffectRequested,
+    FilePassed,
     Finalized,
     GpuTimeSpent,
     HeadMoved,
@@ -163,6 +164,13 @@ def evidence_suffices(campaign: Campaign) -> bool:
     return measured or campaign.policy.evidence == "static"
 
 
+def _file_passed(campaign: Campaign, fact: FilePassed) -> Campaign:
+    of_open_order(campaign, fact, Phase.FINALIZE)
+    need(fact.file.variant == campaign.winner, "another variant was tested")
+    need(fact.file.run.passed, "it did not pass")
+    return change(campaign, tested=(*campaign.tested, fact.file))
+
+
 def _finalized(campaign: Campaign, fact: Finalized) -> Campaign:
     of_open_order(campaign, fact, Phase.FINALIZE)
     done = fact.finalization
@@ -263,6 +271,7 @@ def _repinned(campaign: Campaign, fact: Repinned) -> Campaign:
     again = change(
         campaign,
         pull=fact.pull,
+        tested=(),
         requested=tuple(key for key in campaign.requested if not key.startswith(REDONE)),
         done=tuple((key, ref) for key, ref in campaign.done if not key.startswith(REDONE)),
     )
@@ -322,6 +331,7 @@ TURNS: dict[type[Any], Callable[[Campaign, Any], Campaign]] = {
     VariantMeasured: searching.measured,
     VariantJudged: searching.judged,
     SearchEnded: _search_ended,
+    FilePassed: _file_passed,
     Finalized: _finalized,
     OrderFailed: _order_failed,
     Answered: _answered,

@@ -9,7 +9,7 @@ from typing import Literal
 from bot.model.commands import Optimize
 from bot.model.diagnosis import Diagnosis
 from bot.model.hardware import HardwareNumber
-from bot.model.ids import CampaignId, CommitSha, Digest, OrderId, VariantNumber
+from bot.model.ids import CampaignId, CommitSha, Digest, OrderId, RepoPath, VariantNumber
 from bot.model.measurement import Measurement, Suite, Survey
 from bot.model.people import Actor
 from bot.model.policy import RepoPolicy
@@ -189,6 +189,18 @@ class CommandRun(Word):
         return "passed" if self.passed else "failed"
 
 
+class PassedFile(Word):
+    """A test file of the target that passed on a winner's text, before all of them were through."""
+
+    variant: VariantNumber
+    source: Digest
+    """Of the files that would be committed."""
+    test: RepoPath
+    gpu: str = ""
+    """By its name; empty where there was none."""
+    run: CommandRun
+
+
 class Finalization(Word):
     """The winner in a clean worktree of the pinned head: tests, style, and the text that will be committed."""
 
@@ -275,6 +287,8 @@ class Campaign(Word):
     rivals: tuple[Rival, ...] = ()
     """Those that were played beside v0 because there was a winner, at the end of the search."""
     winner: VariantNumber | None = None
+    tested: tuple[PassedFile, ...] = ()
+    """What need not run again where the tests go on."""
     finalization: Finalization | None = None
     answers: tuple[Answer, ...] = ()
     cancelled_by: Actor | None = None

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from bot.model.campaign import Answer, Finalization, Order, Origin, Outcome, Profile, StopReason, Zone
+from bot.model.campaign import Answer, Finalization, Order, Origin, Outcome, PassedFile, Profile, StopReason, Zone
 from bot.model.commands import MOST_VARIANTS, Optimize
 from bot.model.ids import CampaignId, CommitSha, Digest, OrderId, VariantNumber
 from bot.model.measurement import Measurement
@@ -138,6 +138,14 @@ class SearchEnded(Word):
     """Played where there is a winner, by a job with a GPU."""
 
 
+class FilePassed(Word):
+    """Of several test files one is through: who is stopped now goes on with the next."""
+
+    kind: Literal["file_passed"] = "file_passed"
+    order: OrderId
+    file: PassedFile
+
+
 class Finalized(Word):
     kind: Literal["finalized"] = "finalized"
     order: OrderId
@@ -254,6 +262,7 @@ Fact: TypeAlias = Annotated[
     | VariantMeasured
     | VariantJudged
     | SearchEnded
+    | FilePassed
     | Finalized
     | OrderFailed
     | Answered
@@ -280,6 +289,7 @@ MEASURING_FACTS = (
     VariantMeasured,
     VariantJudged,
     SearchEnded,
+    FilePassed,
     Finalized,
     OrderFailed,
 )

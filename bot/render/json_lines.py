@@ -13,6 +13,7 @@ from bot.model.campaign import Campaign, Checkpoint
 from bot.model.facts import (
     Answered,
     Fact,
+    FilePassed,
     Finalized,
     MachineChanged,
     NumbersRaced,
@@ -103,6 +104,12 @@ def _told(fact: Fact) -> tuple[str, dict[str, Any]] | None:
             }
         case SearchEnded(why=why):
             return "search_ended", {"why": str(why)}
+        case FilePassed(file=file):
+            return "file_passed", {
+                "variant": variant_name(file.variant),
+                "test": file.test,
+                "seconds": _figure(file.run.seconds),
+            }
         case Finalized(finalization=done):
             return "finalized", {
                 "variant": variant_name(done.variant),

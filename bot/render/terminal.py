@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from bot.model.campaign import Campaign, Outcome, Round, Stage
 from bot.model.facts import (
     BudgetRaised,
+    FilePassed,
     JournalLine,
     MachineChanged,
     NumbersRaced,
@@ -323,6 +324,8 @@ def told(line: JournalLine) -> str:
             return f"{variant_name(number)} {labels.DECISIONS[verdict.decision]}{speed}{reason}"
         case SearchEnded(why=why):
             return f"the search ended: {labels.STOPPED[why]}"
+        case FilePassed(file=file):
+            return f"{plain(file.test)} {file.run.result}, {file.run.seconds:.0f} s"
         case OrderFailed(reason=reason, detail=detail):
             return f"failed ({reason}): {plain(detail)}"
         case fact:

@@ -19,10 +19,11 @@ from bot.errors import CorruptRecord, UserError
 from bot.git.repo import Repo
 from bot.hardware.catalog import for_runner, registered
 from bot.ledger.journal import Segment
-from bot.model.campaign import Campaign, Finalization, Origin, Profile
+from bot.model.campaign import Campaign, Finalization, Origin, PassedFile, Profile
 from bot.model.facts import (
     MEASURING_FACTS,
     Fact,
+    FilePassed,
     Finalized,
     JournalLine,
     MachineChanged,
@@ -162,6 +163,13 @@ def _check_finalized(done: Finalization, campaign: Campaign) -> None:
             raise CorruptRecord(f"{file.path} is not the source that was judged")
 
 
+def _check_passed(file: PassedFile, campaign: Campaign) -> None:
+    assert campaign.profile is not None
+    site = campaign.profile.site
+    if file.test not in (site.test_file, *site.dependent_tests):
+        raise CorruptRecord(f"{file.test[:200]} is no test of {site.kernel}")
+
+
 def _shape(text: str) -> str:
     try:
         return ast.dump(ast.parse(text))
@@ -270,6 +278,8 @@ def _check(fact: Fact, campaign: Campaign, repo: Repo) -> None:
             _check_try(fact.variant, campaign, repo)
         case VariantJudged():
             _check_verdict(fact, campaign)
+        case FilePassed():
+            _check_passed(fact.file, campaign)
         case Finalized():
             _check_finalized(fact.finalization, campaign)
         case _:

@@ -34,7 +34,6 @@ from bot.model.campaign import OUT_OF_BUDGET, Campaign, Order, Profile, StopReas
 from bot.model.commands import GpuChoice
 from bot.model.facts import (
     Fact,
-    Finalized,
     MachineChanged,
     NumbersRaced,
     OrderFailed,
@@ -60,6 +59,7 @@ from bot.targets.liger import open_target
 from bot.targets.tree import DirectoryTree
 from bot.zones import elsewhere, oracle
 from bot.zones.finalists import asked_last
+from bot.zones.finishing import finished
 from bot.zones.intake import SEGMENT
 from bot.zones.judging import unrun, verdict_of
 from bot.zones.lateness import in_time
@@ -82,9 +82,10 @@ Subject = tuple[KernelSite, Suite, tuple[SourceFile, ...]]
 class Shift:
     """One job's work on one order. The tree and the bench are opened when they are first needed."""
 
-    def __init__(self, campaign: Campaign, shop: Workshop) -> None:
+    def __init__(self, campaign: Campaign, shop: Workshop, segment: Segment | None = None) -> None:
         self.campaign = campaign
         self._shop = shop
+        self._segment = segment
         self._bench: Bench | None = None
         self._site: KernelSite | None = None
 
@@ -261,20 +262,14 @@ class Shift:
         return SearchEnded(order=order, why=why, note=note, rivals=rivals)
 
     def finish(self, effect: FinishWinner) -> Fact:
-        assert self.campaign.profile is not None
-        done = self._shop.finish(
-            self._shop.repo,
-            self._head,
-            self.campaign.profile.site,
-            effect.winner,
-            sources_of(self.campaign, effect.winner),
-            python=self._shop.python,
-            scratch=self._shop.scratch / "finish",
-            judging=self.campaign.profile.oracle_differs,
-            judged_by=oracle.judged_by(self.campaign),
-            gpu=self._shop.gpu,
-        )
-        return Finalized(order=effect.order, finalization=done)
+        return finished(self.campaign, self._shop, self._head, effect, self.tell)
+
+    def tell(self, fact: Fact) -> None:
+        """Written down, then told."""
+        if self._segment is not None:
+            self._segment.append(fact, self._shop.clock())
+        self.campaign, _ = advance(self.campaign, fact)
+        self._shop.told(self.campaign, fact)
 
     def _elsewhere(self, order: OrderId) -> Fact | None:
         """v0 once more, where this machine is another than its numbers are of; None where they hold."""
@@ -350,7 +345,7 @@ def work(order: Order, campaign: Campaign, shop: Workshop, out: Path) -> Campaig
     segment = Segment(out / SEGMENT)
     if not segment.facts():
         segment.append(OrderTaken(order=order.id, at=shop.clock()), shop.clock())
-    shift = Shift(fold(campaign, segment.facts()), shop)
+    shift = Shift(fold(campaign, segment.facts()), shop, segment)
     try:
         for _ in range(MOST_STEPS):
             mine = owed_in(shift.campaign, Zone.MEASURE)
@@ -362,9 +357,7 @@ def work(order: Order, campaign: Campaign, shop: Workshop, out: Path) -> Campaig
                 fact = OrderFailed(order=order.id, reason=stop.reason, detail=str(stop))
             except UserError as error:
                 fact = OrderFailed(order=order.id, reason=error.reason, detail=f"{error}. {error.hint}")
-            segment.append(fact, shop.clock())
-            shift.campaign, _ = advance(shift.campaign, fact)
-            shop.told(shift.campaign, fact)
+            shift.tell(fact)
     except BaseException:  # whatever the end of our own processes made of it on the way up
         if not shop.halt.signal:
             raise

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bot.bench.finish import finish
 from bot.errors import GitError
 from bot.git.repo import Repo
-from bot.model.campaign import Finalization
+from bot.model.campaign import Finalization, PassedFile
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile
 from tests.git.world import raw_commit
@@ -193,3 +194,43 @@ def test_a_folder_in_place_of_a_test_is_an_answer_not_a_crash(place: Place) -> N
     head = hostile(place, [("100644", f"{TEST}/inner.txt", b"1")])
     with pytest.raises(GitError, match="cannot be taken from the target branch"):
         place.finish(head, RIGHT, target=True)
+
+
+TWO = SITE.model_copy(update={"dependent_tests": (OTHER,)})
+
+
+def told(
+    place: Place, head: str, file: SourceFile, *earlier: PassedFile, **fields: Any
+) -> tuple[Finalization, list[PassedFile]]:
+    heard: list[PassedFile] = []
+    where = {"python": sys.executable, "scratch": place.scratch, "earlier": earlier, "passed": heard.append, **fields}
+    return finish(place.repo, head, TWO, 3, (file,), **where), heard
+
+
+def test_each_file_that_passes_is_told_of_and_does_not_run_again_on_the_same_text(place: Place) -> None:
+    head = place.head(**{OTHER: BLIND})
+    whole, heard = told(place, head, RIGHT)
+    assert whole.passed and [(one.test, one.variant, one.gpu) for one in heard] == [(TEST, 3, ""), (OTHER, 3, "")]
+    assert tuple(one.run for one in heard) == whole.tests
+    cut = told(place, place.head(**{OTHER: FAILS}), RIGHT)
+    assert [one.test for one in cut[1]] == [TEST] and not cut[0].passed, "what fails is no news of this kind"
+    again, rest = told(place, head, RIGHT, *cut[1])
+    assert again.passed and [one.test for one in rest] == [OTHER]
+    assert again.tests[0] == cut[1][0].run, "to the tenth of a second: it did not run"
+
+
+@pytest.mark.parametrize(
+    "other", [{"variant": 2}, {"source": "0" * 64}, {"gpu": "NVIDIA H200"}, {"test": "test/test_another.py"}]
+)
+def test_what_passed_of_another_text_or_elsewhere_runs(other: dict[str, object], place: Place) -> None:
+    head = place.head(**{OTHER: BLIND})
+    _, heard = told(place, head, RIGHT)
+    _, rest = told(place, head, RIGHT, heard[0].model_copy(update=other))
+    assert [one.test for one in rest] == [TEST, OTHER]
+
+
+def test_what_passed_before_says_nothing_of_a_text_that_the_style_check_mends_otherwise(place: Place) -> None:
+    head = place.head(**{OTHER: BLIND})
+    _, heard = told(place, head, RIGHT)
+    worse, rest = told(place, head, WRONG, *heard)
+    assert not worse.passed and rest == []

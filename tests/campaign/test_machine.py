@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.campaign.effects import AskHuman, EndSearch, OpenRound, PlaceOrder, PushWinner, SayResult
+from bot.campaign.effects import AskHuman, EndSearch, FinishWinner, OpenRound, PlaceOrder, PushWinner, SayResult
 from bot.campaign.machine import TURNS, advance, fold, owed, owed_in
-from bot.model.campaign import Campaign, Checkpoint, Outcome, Phase, Stage, StopReason, Zone
+from bot.model.campaign import Campaign, Checkpoint, Outcome, PassedFile, Phase, Stage, StopReason, Zone
 from bot.model.commands import Mode, Scope
 from bot.model.diagnosis import CaseRoof
 from bot.model.facts import (
@@ -16,12 +16,14 @@ from bot.model.facts import (
     EffectDone,
     EffectRequested,
     Fact,
+    FilePassed,
     Finalized,
     HeadMoved,
     JournalLine,
     OrderFailed,
     Profiled,
     Pushed,
+    Repinned,
     SearchEnded,
     TryRequested,
     VariantMeasured,
@@ -417,3 +419,32 @@ def test_a_push_may_only_follow_an_approval() -> None:
         if stage is not Stage.PUSHING:
             campaign, _ = advance(at_stage(stage), Pushed(commit=tale.COMMIT))
             assert campaign.pushed is None or stage is Stage.ENDED or stage is Stage.CLOSING
+
+
+def file_passed(variant: int = 1, *, passed: bool = True, test: str = "test/test_op.py") -> FilePassed:
+    [run] = tale.finalization(tests_pass=passed).tests
+    return FilePassed(order=tale.F3, file=PassedFile(variant=variant, source="0" * 64, test=test, run=run))
+
+
+def test_test_files_that_passed_are_kept_until_the_head_moves() -> None:
+    finalizing = fold(at_stage(Stage.FINALIZING), (tale.placed(3, Phase.FINALIZE, winner=1),))
+    first, second = file_passed(), file_passed(test="test/test_layer.py")
+    campaign = fold(finalizing, (first, second))
+    assert campaign.tested == (first.file, second.file) and campaign.stage is Stage.FINALIZING
+    assert [type(effect) for effect in owed_in(campaign, Zone.MEASURE)] == [FinishWinner]
+    pull = tale.pull().model_copy(update={"head_sha": tale.MOVED})
+    assert advance(campaign, Repinned(before=tale.HEAD, pull=pull))[0].tested == ()
+    renamed = tale.pull().model_copy(update={"head_ref": "renamed"})
+    assert advance(campaign, Repinned(before=tale.HEAD, pull=renamed))[0].tested == campaign.tested
+
+
+@pytest.mark.parametrize(
+    ("fact", "why"),
+    [(file_passed(2), "another variant was tested"), (file_passed(passed=False), "it did not pass")],
+)
+def test_no_other_file_counts(fact: FilePassed, why: str) -> None:
+    finalizing = fold(at_stage(Stage.FINALIZING), (tale.placed(3, Phase.FINALIZE, winner=1),))
+    campaign, _ = advance(finalizing, fact)
+    assert campaign.tested == () and campaign.ignored[-1].why == why
+    early, _ = advance(at_stage(Stage.OPTIMIZING), file_passed())
+    assert early.tested == ()

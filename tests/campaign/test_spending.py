@@ -6,8 +6,8 @@ import pytest
 
 from bot.campaign.machine import fold
 from bot.campaign.spending import seconds_of_person, time_spent
-from bot.model.campaign import Campaign, Phase, Zone
-from bot.model.facts import Fact, GpuTimeSpent, JournalLine, OrderTaken, Profiled
+from bot.model.campaign import Campaign, PassedFile, Phase, Zone
+from bot.model.facts import Fact, FilePassed, Finalized, GpuTimeSpent, JournalLine, OrderTaken, Profiled
 from bot.model.policy import RepoPolicy
 from tests.campaign import story as tale
 
@@ -65,3 +65,17 @@ def test_a_day_is_a_day_and_a_person_a_person() -> None:
     done = (("03:01:00", PROFILED), ("03:01:00", GpuTimeSpent(order=tale.P1, seconds=42)))
     assert person(*done, day="2026-01-03") == 0
     assert person(*done, who=tale.DANA.id) == 0
+
+
+def test_tests_that_an_earlier_job_ran_are_not_charged_twice() -> None:
+    [run] = tale.finalization().tests
+    slow = run.model_copy(update={"seconds": 600.0})
+    file = PassedFile(variant=1, source="0" * 64, test="test/test_op.py", run=slow)
+    done = tale.finalization().model_copy(update={"tests": (slow, run.model_copy(update={"summary": "other"}))})
+    passed, whole = FilePassed(order=tale.P1, file=file), Finalized(order=tale.P1, finalization=done)
+    taken = OrderTaken(order=tale.P1, at=f"{DAY}T03:00:00Z")
+    both = spent(("03:00:00", taken), ("03:00:01", passed), ("03:00:01", whole))
+    assert both.seconds == 602, "six hundred once, another test and the style check"
+    journal = (*PLACED, *lines(("03:00:00", passed)))
+    later = time_spent(tale.P1, journal, lines(("03:00:00", taken), ("03:00:01", whole)), f"{DAY}T04:00:00Z")
+    assert later.seconds == 2

@@ -12,8 +12,17 @@ from bot.campaign.lineage import TRY_TECHNIQUE, next_number, sources_of
 from bot.campaign.machine import fold
 from bot.git.repo import Repo
 from bot.hardware.catalog import for_arch, registered
-from bot.model.campaign import Campaign, CommandRun, Finalization, Profile, StopReason
-from bot.model.facts import Fact, Finalized, Profiled, RoundOpened, SearchEnded, VariantJudged, VariantMeasured
+from bot.model.campaign import Campaign, CommandRun, Finalization, PassedFile, Profile, StopReason
+from bot.model.facts import (
+    Fact,
+    FilePassed,
+    Finalized,
+    Profiled,
+    RoundOpened,
+    SearchEnded,
+    VariantJudged,
+    VariantMeasured,
+)
 from bot.model.measurement import (
     Case,
     CaseResult,
@@ -187,11 +196,18 @@ def command(passed: bool = True) -> CommandRun:
 def finished(
     campaign: Campaign, *, tests: bool = True, style: bool = True, files: tuple[SourceFile, ...] | None = None
 ) -> list[Fact]:
-    assert campaign.winner is not None
+    assert campaign.winner is not None and campaign.profile is not None
     done = Finalization(
         variant=campaign.winner,
         tests=(command(tests),),
         style=(command(style),),
         files=sources_of(campaign, campaign.winner) if files is None else files,
     )
-    return [Finalized(order=_order(campaign), finalization=done)]
+    file = PassedFile(
+        variant=campaign.winner,
+        source=sources_digest(done.files),
+        test=campaign.profile.site.test_file,
+        run=command(True),
+    )
+    whole = Finalized(order=_order(campaign), finalization=done)
+    return [FilePassed(order=_order(campaign), file=file), whole] if tests else [whole]

@@ -17,6 +17,7 @@ from bot.model.facts import (
     CampaignClosed,
     EffectDone,
     Fact,
+    FilePassed,
     Finalized,
     Profiled,
     Pushed,
@@ -185,6 +186,9 @@ LIES: dict[str, dict[str, tuple[Lie, str]]] = {
         "an order that is done": (lambda facts: [put(f, "c1-1-profile", "order") for f in facts], "not the open one"),
     },
     "finishing": {
+        "a test of another's": (in_every(FilePassed, "test/other.py", "file", "test"), "is no test of"),
+        "a test that failed": (in_every(FilePassed, False, "file", "run", "passed"), "it did not pass"),
+        "a test of another variant": (in_every(FilePassed, 1, "file", "variant"), "another variant was tested"),
         "another program": (in_every(Finalized, longer, "finalization", "files"), "not the source that was judged"),
         "no program": (
             in_every(Finalized, "def (", "finalization", "files", 0, "text"),
