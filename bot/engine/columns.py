@@ -16,7 +16,7 @@ REDUCTIONS = ("sum", "max", "min")
 MADE = m.Assign(targets=[m.AssignTarget(target=m.Name())]) | m.AugAssign(target=m.Name())
 
 
-def _made(kernel: cst.FunctionDef) -> Iterator[tuple[str, cst.BaseExpression]]:
+def made(kernel: cst.FunctionDef) -> Iterator[tuple[str, cst.BaseExpression]]:
     for found in findall(kernel, MADE):
         if isinstance(found, cst.Assign):
             yield cst.ensure_type(found.targets[0].target, cst.Name).value, found.value
@@ -26,10 +26,10 @@ def _made(kernel: cst.FunctionDef) -> Iterator[tuple[str, cst.BaseExpression]]:
 
 def spread(kernel: cst.FunctionDef, is_made: Callable[[cst.BaseExpression, set[str]], bool]) -> set[str]:
     """Every variable that is once given such a value, where values made of such variables may be such values too."""
-    made = list(_made(kernel))
+    every = list(made(kernel))
     known: set[str] = set()
     while True:
-        found = {name for name, value in made if is_made(value, known)}
+        found = {name for name, value in every if is_made(value, known)}
         if found <= known:
             return known
         known |= found

@@ -42,8 +42,8 @@ def of_file(name: str, text: str) -> Rewrite | None:
         text=found[-1].text,
         kernels=tuple(dict.fromkeys(kernel for one in found for kernel in one.kernels)),
         title=joined([one.title for one in found]),
-        why=" ".join(one.why for one in found),
-        seen=" ".join(one.seen for one in found),
+        why=" ".join(one.why for one in found if one.why),
+        seen=" ".join(one.seen for one in found if one.seen),
     )
 
 

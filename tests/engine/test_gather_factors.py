@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import time
 from pathlib import Path
 
 import pytest
@@ -157,8 +158,13 @@ def test_done_once_it_is_not_done_again() -> None:
         ("a line between", SMOOTH, "            y = x\n            x += -eps\n            x += y\n"),
         ("a square", "2 * z * lse * x", "2 * z * x * x"),
         ("a quotient of it", "2 * z * lse * x", "2 * z / x"),
-        ("it may be half", "other=0.0).to(tl.float32)", "other=0.0)"),
-        ("it is half for a while", "            # softmax\n", "            x = x.to(tl.float16)\n"),
+        ("no exponential: what is taken from it may be all of it", "tl.exp(x) * (1.0", "x * (1.0"),
+        ("the exponential of a number", "tl.exp(x) * (1.0", "tl.exp(lse) * (1.0"),
+        ("a number that was loaded", "    lse = tl.log(total)", "    lse = tl.load(x_ptr)"),
+        ("a half number", "    lse = tl.log(total)", "    lse = tl.log(total).to(tl.float16)"),
+        ("a line that goes on", "(1.0 / total)  # of", "(1.0\n                / total)  # of"),
+        ("a comment inside", "* (1.0 / total)  # of", "* (  # of\n                1.0 / total\n            )  # of"),
+        ("a constant that the loop changes", "        else:\n", "        else:\n            WEIGHTED = True\n"),
         ("a name that is taken", "    lse = tl.log(total)", "    lse = tl.log(total)\n    factor = lse"),
         ("another axis", "    lse = tl.log(total)", "    lse = tl.log(total)\n    z = tl.arange(0, 2)[None, :]"),
     ],
@@ -178,6 +184,41 @@ def test_it_stays_when_it_is_not_sure(why: str, before: str, after: str) -> None
 def test_what_is_behind_a_line_that_is_not_understood_stays_in_the_loop(branch: str) -> None:
     after = gathered(put(MEAN, branch))
     assert after is not None and branch in after and "        term += -eps\n" in after
+
+
+@pytest.mark.parametrize("first", ["n", "WEIGHTED", "(n * n)", "-n"])
+def test_a_number_that_may_count_does_not_begin_it(first: str) -> None:
+    """Products of counts end at 2**31. Behind a factor that is a float32 they are none."""
+    assert gathered(put("tl.exp(x) * (1.0 / total)", f"tl.exp(x) * {first}")) is None
+    assert gathered(put("tl.exp(x) * (1.0 / total)", f"tl.exp(x) * (1.0 * {first})")) is not None
+    assert gathered(put("x += 2 * z * lse * x", "x *= n")) is not None
+
+
+def test_of_two_numbers_that_are_added_the_second_ends_it() -> None:
+    """One may be there to be taken off again, so that the element is rounded."""
+    after = gathered(put(MEAN, "            x -= -eps\n            x *= n\n"))
+    assert after is not None and "            x -= -eps\n            x *= n\n" in after
+
+
+def test_a_branch_on_one_line_is_no_reason_to_fail() -> None:
+    after = gathered(put(MEAN, "            if MEAN: x *= n\n"))
+    assert after is not None and "            if MEAN: x *= n\n" in after
+    assert (
+        gathered(put("        if not WEIGHTED:\n", "        if WEIGHTED: n = 2\n        if not WEIGHTED:\n"))
+        is not None
+    )
+
+
+def test_what_is_said_behind_a_line_is_said_once() -> None:
+    after = gathered(put(MEAN, "            x *= n  # the mean\n"))
+    assert after is not None and after.count("# the mean") == 1
+    assert "        factor *= n  # the mean\n        term *= n\n" in after
+
+
+def test_many_lines_take_no_longer_than_they_are() -> None:
+    began = time.monotonic()
+    assert gathered(put(MEAN, "            x = x * n\n" * 300)) is not None
+    assert time.monotonic() - began < 20
 
 
 def test_a_loop_inside_of_it_is_another_matter() -> None:

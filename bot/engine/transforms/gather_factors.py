@@ -13,9 +13,11 @@ of the loop they are a factor and a term, and each element takes one multiply-ad
 `factor` and `term` in place of the element, and so do the comments above them. Compiled for sm_90, cross_entropy with
 gradient in steps of 32,768 columns has 680 instructions in place of 776.
 
-What is rounded changes in its last places alone: a product with a product is rounded as often as two products are, and
-a multiply-add once less. Refused where an element is not float32 for sure, where a number is not one for the whole
-loop, where a branch asks for more than constants, and where less than three such lines follow one another.
+What is rounded changes in its last places alone, where the element is an exponential: that was rounded itself, so that
+nothing which is taken from it was ever exact. Of anything else, `(x - mean) * rstd` say, the difference would be lost.
+Refused besides where more than one number is added, where a number is not one for the whole loop, is no float32 for
+sure or was loaded as something narrower, where a branch asks for more than constants, where a line goes on in the next,
+and where less than three such lines follow one another.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ FACTOR, TERM = "factor", "term"
 WHY = "What every element is multiplied by, and what is added to it, is the same for the whole row."
 FEWEST = 3
 """Lines that become one: with two of them hardly anything is saved."""
-WIDE = "float32"
+WIDE, NARROW = "float32", "float16"
+EXPONENTIAL = m.Call(func=m.Attribute(attr=m.Name("exp") | m.Name("exp2")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +58,20 @@ class _Row:
         return cst.ensure_type(self.loop.body, cst.IndentedBlock)
 
     def is_number(self, node: cst.BaseExpression) -> bool:
-        """Whether it is the same for every element and every turn, worked out of names and numbers alone."""
-        plain = all(
-            isinstance(one, cst.Name | cst.BaseNumber | cst.BinaryOperation | cst.UnaryOperation) for one in _of(node)
-        )
+        """Whether it is the same for every element and every turn, worked out of names and numbers alone, of which none
+        was loaded as anything narrower than float32."""
+        plain = (cst.Name, cst.BaseNumber, cst.BinaryOperation, cst.UnaryOperation)
         names = {one.value for one in _of(node) if isinstance(one, cst.Name)}
-        return plain and names.isdisjoint(self.rows | self.bound)
+        same = all(isinstance(one, plain) for one in _of(node)) and names.isdisjoint(self.rows | self.bound)
+        return same and not any(map(self._may_be_narrow, names))
+
+    def _may_be_narrow(self, name: str) -> bool:
+        made = [source.code(value) for one, value in columns.made(self.kernel) if one == name]
+        return any(NARROW in text or ("load(" in text and WIDE not in text) for text in made)
 
     def is_constant(self, test: cst.BaseExpression) -> bool:
         names = {cst.ensure_type(one, cst.Name).value for one in findall(test, m.Name())}
-        return names <= self.constants and not kernels.calls(test)
+        return names <= self.constants - self.bound and not kernels.calls(test)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +95,24 @@ def _of(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
 
 
 def _product(value: cst.BaseExpression, row: _Row) -> tuple[cst.BaseExpression, cst.BaseExpression | None]:
-    """`base * number`, or the whole of it."""
-    if (
-        m.matches(value, m.BinaryOperation(operator=m.Multiply()))
-        and not cst.ensure_type(value, cst.BinaryOperation).lpar
-    ):
+    """An exponential and the number that it is multiplied by, or the whole of it."""
+    if m.matches(value, m.BinaryOperation(left=EXPONENTIAL, operator=m.Multiply())):
         product = cst.ensure_type(value, cst.BinaryOperation)
-        if row.is_number(product.right):
+        if not product.lpar and row.is_number(product.right) and _is_float(product.right):
             return product.left, product.right
     return value, None
 
 
+def _is_float(number: cst.BaseExpression) -> bool:
+    """Whether it is none of those that count."""
+    return bool(findall(number, m.Float() | m.BinaryOperation(operator=m.Divide())))
+
+
 def _line(statement: cst.BaseStatement) -> cst.Assign | cst.AugAssign | None:
+    """What a line says that is one, and says nothing else."""
     if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+        return None
+    if "\n" in source.code(statement.body[0]):
         return None
     [only] = statement.body
     return only if isinstance(only, cst.Assign | cst.AugAssign) else None
@@ -130,44 +142,51 @@ def _kind(statement: cst.BaseStatement, name: str, row: _Row) -> str:
             return "times"
         sums = m.matches(line.value, m.BinaryOperation(left=m.Name(name), operator=m.Add() | m.Subtract()))
         return "plus" if sums and row.is_number(cst.ensure_type(line.value, cst.BinaryOperation).right) else ""
-    if isinstance(statement, cst.If) and statement.orelse is None and row.is_constant(statement.test):
+    if isinstance(statement, cst.If) and statement.orelse is None and _is_branch(statement, row):
         return "both" if all(_kind(one, name, row) for one in _lines(statement)) else ""
     return ""
 
 
-def _is_wide(kernel: cst.FunctionDef, base: cst.BaseExpression) -> bool:
-    """Whether an element is in float32 for sure: all that it is made of says so, and nowhere that it is narrower."""
-    names = {one.value for one in _of(base) if isinstance(one, cst.Name)} & columns.of_rows(kernel)
-    made = [cst.ensure_type(one, cst.Assign) for one in findall(kernel, columns.MADE) if isinstance(one, cst.Assign)]
-
-    def says(name: str) -> bool:
-        texts = [source.code(one.value) for one in made if m.matches(one.targets[0].target, m.Name(name))]
-        loaded = [text for text in texts if "load(" in text]
-        narrow = any("float16" in text for text in texts) or not all(WIDE in text for text in loaded)
-        return any(WIDE in text for text in texts) and not narrow
-
-    return bool(names) and all(says(name) for name in names)
+def _is_branch(statement: cst.If, row: _Row) -> bool:
+    """Of constants, with lines of its own."""
+    return isinstance(statement.body, cst.IndentedBlock) and row.is_constant(statement.test)
 
 
 def _lines(node: cst.For | cst.If) -> Sequence[cst.BaseStatement]:
     return list(cst.ensure_type(node.body, cst.IndentedBlock).body)
 
 
+def _sums(statement: cst.BaseStatement, name: str, row: _Row) -> int:
+    """How many of its lines add something."""
+    if isinstance(statement, cst.If):
+        return sum(_sums(one, name, row) for one in _lines(statement))
+    return int(_kind(statement, name, row) == "plus")
+
+
+def _end(body: Sequence[cst.BaseStatement], first: int, name: str, row: _Row) -> int:
+    """Behind the last line that goes on with the element. Of two numbers that are added one may take the other back."""
+    end, sums = first + 1, 0
+    while end < len(body) and _kind(body[end], name, row):
+        sums += _sums(body[end], name, row)
+        if sums > 1:
+            break
+        end += 1
+    return end
+
+
 def _runs(block: cst.IndentedBlock, row: _Row, guards: tuple[cst.If, ...] = ()) -> Iterator[_Run]:
-    body = block.body
+    body, done = block.body, 0
     for at, statement in enumerate(body):
-        if isinstance(statement, cst.If) and row.is_constant(statement.test):
+        if isinstance(statement, cst.If) and _is_branch(statement, row):
             yield from _runs(cst.ensure_type(statement.body, cst.IndentedBlock), row, (*guards, statement))
         line, names = _line(statement), source.targets(statement)
-        if not isinstance(line, cst.Assign) or len(names) != 1 or not source.is_plain(statement, names[0]):
+        if at < done or not isinstance(line, cst.Assign) or len(names) != 1 or not source.is_plain(statement, names[0]):
             continue
         base, factor = _product(line.value, row)
-        end = at + 1
-        while end < len(body) and _kind(body[end], names[0], row):
-            end += 1
-        is_row = columns.holds(base, columns.is_arange, set(row.rows))
-        if end - at - 1 + (factor is not None) >= FEWEST and is_row and _is_wide(row.kernel, base):
-            yield _Run(block, at, end, names[0], base, factor, guards)
+        is_row = m.matches(base, EXPONENTIAL) and columns.holds(base, columns.is_arange, set(row.rows))
+        done = _end(body, at, names[0], row) if is_row else at
+        if done - at - 1 + (factor is not None) >= FEWEST:
+            yield _Run(block, at, done, names[0], base, factor, guards)
 
 
 def _in_place_of(statement: cst.BaseStatement, name: str, other: str) -> cst.BaseStatement:
@@ -176,8 +195,8 @@ def _in_place_of(statement: cst.BaseStatement, name: str, other: str) -> cst.Bas
 
 
 def _quiet(statement: cst.BaseStatement) -> cst.BaseStatement:
-    """Without what is said above it: another line has that."""
-    return statement.with_changes(leading_lines=()) if isinstance(statement, cst.SimpleStatementLine) else statement
+    """Without what is said above it and behind it: another line has that."""
+    return statement.with_changes(leading_lines=(), trailing_whitespace=cst.TrailingWhitespace())
 
 
 def _moved(statement: cst.BaseStatement, run: _Run, row: _Row, *, summed: bool) -> list[cst.BaseStatement]:
@@ -193,19 +212,13 @@ def _moved(statement: cst.BaseStatement, run: _Run, row: _Row, *, summed: bool) 
     return [factor, _quiet(_in_place_of(statement, run.name, TERM))] if summed else [factor]
 
 
-def _adds(statement: cst.BaseStatement, run: _Run, row: _Row) -> bool:
-    """Whether a line, or one inside a branch, adds something."""
-    inside = _lines(statement) if isinstance(statement, cst.If) else ()
-    return _kind(statement, run.name, row) == "plus" or any(_adds(one, run, row) for one in inside)
-
-
 def _in_front(run: _Run, row: _Row) -> tuple[list[cst.BaseStatement], bool]:
     """The lines in front of the loop, and whether there is a term."""
     start = source.code(run.factor.with_changes(lpar=(), rpar=())) if run.factor is not None else "1.0"
     lines: list[cst.BaseStatement] = [source.assignment(f"{FACTOR} = {start}")]
     summed = False
     for statement in run.block.body[run.first + 1 : run.end]:
-        if not summed and _adds(statement, run, row):
+        if not summed and _sums(statement, run.name, row):
             lines.append(source.assignment(f"{TERM} = 0.0"))
             summed = True
         lines += _moved(statement, run, row, summed=summed)
@@ -217,9 +230,7 @@ def _in_front(run: _Run, row: _Row) -> tuple[list[cst.BaseStatement], bool]:
 def _one_line(run: _Run, *, summed: bool) -> cst.SimpleStatementLine:
     """What stays of the lines in the loop."""
     line = cst.ensure_type(run.block.body[run.first], cst.SimpleStatementLine)
-    value = source.code(run.base)
-    whole = value if isinstance(run.base, cst.Call | cst.Name) or run.base.lpar else f"({value})"
-    one = source.assignment(f"{run.name} = {whole} * {FACTOR}{f' + {TERM}' if summed else ''}")
+    one = source.assignment(f"{run.name} = {source.code(run.base)} * {FACTOR}{f' + {TERM}' if summed else ''}")
     return one.with_changes(leading_lines=line.leading_lines, trailing_whitespace=line.trailing_whitespace)
 
 
