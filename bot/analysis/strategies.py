@@ -56,6 +56,12 @@ STRATEGIES: dict[Bottleneck, tuple[str, ...]] = {
 }
 """What to try, in order. Launch numbers always come first (T-20): they are cheap to try and easy to read."""
 
+TOGETHER: dict[str, tuple[str, ...]] = {
+    "fewer_instructions": ("divide_once", "gather_factors", "base_two", "quick_log", "tanh_by_exp2"),
+    "tiles_in_order": ("tile_rows", "last_axis_first"),
+}
+"""By the technique of the whole, the rewrites it is made of."""
+
 BESIDE = "beside"
 """What kernels of others take of a pass: to fill with zeros, to add up, to scale."""
 UNHIDDEN = ("waiting", "issue", "spills")

@@ -12,16 +12,12 @@ So they race once more as one, beside each of them, and the better promise comes
 
 from __future__ import annotations
 
+from bot.analysis.strategies import TOGETHER
 from bot.engine import rewriting
 from bot.engine.transforms.rewrite import Rewrite
 from bot.proposers import promise
 from bot.proposers.brief import Brief
 
-TOGETHER: dict[str, tuple[str, ...]] = {
-    "fewer_instructions": ("divide_once", "gather_factors", "base_two", "quick_log", "tanh_by_exp2"),
-    "tiles_in_order": ("tile_rows", "last_axis_first"),
-}
-"""By the technique of the whole, the rewrites it is made of."""
 FEWEST = 2
 
 

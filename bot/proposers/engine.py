@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator
 
+from bot.analysis.strategies import TOGETHER
 from bot.campaign.lineage import NUMBERS_TECHNIQUE
 from bot.engine import fitting, rewriting, settings_table
 from bot.engine.transforms import (
@@ -38,7 +39,7 @@ SWEEP = NUMBERS_TECHNIQUE
 AGAIN = {"more_programs": 2, "taller_tiles": 2}
 """Rewrites that can be carried further once they were accepted, and how often they are tried in all."""
 FORECASTS: dict[str, Change] = {
-    **dict.fromkeys((*TRANSFORMS, *ACROSS_FILES, *combined.TOGETHER), as_it_was),
+    **dict.fromkeys((*TRANSFORMS, *ACROSS_FILES, *TOGETHER), as_it_was),
     "tile_rows": in_tiles,
     "more_programs": twice_the_programs,
     "walk_rows": walked,
@@ -51,7 +52,7 @@ CROWDED = ("drop_detours",)
 FOR_SOME = ("walk_rows", "reduce_loss")
 """Rewrites that leave most launches as they are: without a scored case they are about, there is nothing to try."""
 ON_A_GPU = (
-    *combined.TOGETHER,
+    *TOGETHER,
     *("divide_once", "gather_factors", "share_exponentials", "base_two", "quick_log", "tanh_by_exp2"),
     *("pipeline_steps", "pipeline_products", "pipeline_turns", "further_ahead", "taller_tiles"),
     *("rows_at_once", "heads_at_once", "pairs_at_once", "narrower_tiles", "last_axis_first"),
@@ -120,7 +121,7 @@ def _rewrites(brief: Brief, name: str) -> Iterator[tuple[FilesRewrite, Change]]:
         together = rewriting.of_files(name, brief.sources)
         yield from () if together is None else ((together, FORECASTS[name]),)
         return
-    made = combined.of_file if name in combined.TOGETHER else rewriting.of_file
+    made = combined.of_file if name in TOGETHER else rewriting.of_file
     for file in brief.sources:
         rewrite, change = made(name, file.text), FORECASTS[name]
         if rewrite is None:
@@ -247,7 +248,7 @@ Found = Iterable[tuple[float, Proposal] | None]
 
 def _works(brief: Brief, *, races: bool = False) -> Found:
     """Rewrites of how a kernel works, in the order of the diagnosis."""
-    every = (*ACROSS_FILES, *TRANSFORMS, *combined.TOGETHER)
+    every = (*ACROSS_FILES, *TRANSFORMS, *TOGETHER)
     order = tuple(dict.fromkeys((*(name for name in brief.diagnosis.strategies if name in every), *every)))
     yield from (_rewrite(brief, name) for name in order if name not in LAST)
     yield from (found for name in order if name not in LAST for found in _alone(brief, name, races=races))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bot.analysis import strategies
 from bot.engine import rewriting
 from bot.engine.transforms import TRANSFORMS
 from bot.model.commands import Goal
@@ -32,7 +33,7 @@ def next_of(known: Brief) -> str:
 
 
 def test_every_part_is_a_rewrite_and_the_whole_has_a_forecast() -> None:
-    for whole, parts in combined.TOGETHER.items():
+    for whole, parts in strategies.TOGETHER.items():
         assert whole in engine.FORECASTS and whole not in TRANSFORMS and set(parts) <= set(TRANSFORMS)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bot.analysis.strategies import TOGETHER
 from bot.bench.bailiff import Objection
 from bot.bench.race import Entry, Ran, Result
 from bot.engine.transforms import ACROSS_FILES, TRANSFORMS
@@ -235,9 +236,9 @@ def test_an_idea_goes_by_a_plain_name(idea: str) -> None:
 
 
 def test_ideas_of_ours_are_believed() -> None:
-    every = (*TRANSFORMS, *ACROSS_FILES)
+    every = (*TRANSFORMS, *ACROSS_FILES, *TOGETHER)
     ideas = ("tile_rows:_k", "more_warps:_k", "fewer_warps:_k", *every[: MOST_RACERS - 3])
-    assert set(every) <= OUR_IDEAS
+    assert {*every, *engine.FORECASTS} <= OUR_IDEAS, "each that the engine has"
     fact = said(racer(), *(Racer(idea=idea, title="<b>") for idea in ideas))
     assert accept((fact,), searching(), Repo(Path())).races == (fact.race,)
 
