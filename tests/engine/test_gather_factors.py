@@ -216,9 +216,9 @@ def test_what_is_said_behind_a_line_is_said_once() -> None:
 
 
 def test_many_lines_take_no_longer_than_they_are() -> None:
-    began = time.monotonic()
+    began = time.process_time()
     assert gathered(put(MEAN, "            x = x * n\n" * 300)) is not None
-    assert time.monotonic() - began < 20
+    assert time.process_time() - began < 20
 
 
 def test_a_loop_inside_of_it_is_another_matter() -> None:
