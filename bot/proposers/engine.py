@@ -76,7 +76,7 @@ SHOWN = {
     "pipeline_rows": 1.24,
     "sum_together": 1.18,
     "tile_rows": 1.15,
-    "sum_at_once": 1.08,
+    "sum_at_once": 1.06,
     "more_programs": 1.06,
     "block_rows": 1.03,
     "divide_once": 1.03,
