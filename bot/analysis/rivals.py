@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from statistics import median
 
 from bot.analysis.measured import read_case
@@ -199,7 +198,8 @@ def rivalry(
     played = _in_order(profile.suite, played)
     tallies = tuple(_tally(name, played, groups, best, number) for name in named)
     over_v0, shapes = _of_best(tallies, groups)
-    return Rivalry(tallies, number, over_v0, shapes, runner.gpu_name)
+    roof = near_roof(profile, found, best) if best and found is not None else None
+    return Rivalry(tallies, number, over_v0, shapes, runner.gpu_name, roof)
 
 
 def fastest(profile: Profile) -> float | None:
@@ -216,8 +216,4 @@ def of_campaign(campaign: Campaign) -> Rivalry | None:
     number = campaign.incumbent if campaign.winner is None else campaign.winner
     played = campaign.round_of(number) if number else None
     scope = campaign.command.scope if campaign.command else Scope.GENERAL
-    measured = played.measurement if played else None
-    found = rivalry(campaign.profile, number, measured, campaign.rivals, scope)
-    if found is None or measured is None or kind_of(measured.runner) != kind_of(campaign.profile.baseline.runner):
-        return found
-    return replace(found, roof=near_roof(campaign.profile, measured, confirmed(measured)))
+    return rivalry(campaign.profile, number, played.measurement if played else None, campaign.rivals, scope)

@@ -123,9 +123,6 @@ def _tests(
             return
 
 
-def _ignore(_: PassedFile) -> None: ...
-
-
 def finish(
     repo: Repo,
     head: str,
@@ -139,7 +136,7 @@ def finish(
     judged_by: CommitSha | None = None,
     gpu: Gpu | None = None,
     earlier: Sequence[PassedFile] = (),
-    passed: Callable[[PassedFile], None] = _ignore,
+    passed: Callable[[PassedFile], None] = lambda _: None,
 ) -> Finalization:
     """Style first, for it may reformat the text; then every test on the text that would be committed. One that fails
     runs once more on the untouched kernel. `earlier` passed before a stop: on the same text, beside a GPU of the same

@@ -7,12 +7,8 @@ from bot.model.facts import JournalLine, SearchEnded
 from bot.render import labels, view
 from bot.render.escape import Trusted, code, text
 
-GOES_ON = {
-    StopReason.BUDGET_SPENT: " --max-variants {more}",
-    StopReason.TIME_OVER: " --max-variants {most}",
-}
-"""What is typed in a checkout where a search ended before its ideas did. GPU minutes are for the repository to give."""
 MORE = 4
+"""Variants that a search whose budget was spent may go on with."""
 
 
 def _unfinished(campaign: Campaign, lines: tuple[JournalLine, ...]) -> str:
@@ -22,11 +18,11 @@ def _unfinished(campaign: Campaign, lines: tuple[JournalLine, ...]) -> str:
         return ""
     note = next((line.fact.note for line in reversed(lines) if isinstance(line.fact, SearchEnded)), "")
     said = f"The search ended because {text(labels.STOPPED[why])}{f'; {text(note)}' if note else ''}."
-    if why not in GOES_ON:
-        return said
     tried, most = len(campaign.rounds), campaign.command.max_variants if campaign.command else 0
-    options = GOES_ON[why].format(more=tried + MORE, most=max(most, tried + 1))
-    typed = f"kernelwright optimize {view.kernel(campaign)} --resume journal.jsonl{options}"
+    variants = {StopReason.BUDGET_SPENT: tried + MORE, StopReason.TIME_OVER: max(most, tried + 1)}.get(why)
+    if variants is None:  # GPU minutes are for the repository to give
+        return said
+    typed = f"kernelwright optimize {view.kernel(campaign)} --resume journal.jsonl --max-variants {variants}"
     return f"{said} In a checkout {code(typed)} goes on with it."
 
 

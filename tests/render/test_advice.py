@@ -36,7 +36,9 @@ def test_a_search_whose_budget_ended_first_goes_on_with_more_variants() -> None:
 def test_one_that_ran_out_of_minutes_goes_on_with_as_many_variants_as_it_had() -> None:
     said = told(StopReason.TIME_OVER, note="")
     assert "`--minutes`" in said.replace("\\", "") and "; the next" not in said
-    most = max(pushed().command.max_variants, len(pushed().rounds) + 1)  # type: ignore[union-attr]
+    campaign = pushed()
+    assert campaign.command is not None
+    most = max(campaign.command.max_variants, len(campaign.rounds) + 1)
     assert f"--resume journal.jsonl --max-variants {most}` goes on" in said
 
 

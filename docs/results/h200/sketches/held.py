@@ -78,6 +78,8 @@ def slope(x, m, d, eps, lse, n_non, GATHERED: tl.constexpr):
 def ce(X, Y, L, n_cols, n_non, HELD: tl.constexpr, BLOCK: tl.constexpr, GATHERED: tl.constexpr, HINTS: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     X += row * n_cols
+    KEEP: tl.constexpr = "evict_last" if HINTS else ""
+    LEAVE: tl.constexpr = "evict_first" if HINTS else ""
     y = tl.load(Y + row)
     eps = 0.0 / n_cols
     at_y = tl.load(X + y).to(tl.float32)
@@ -90,10 +92,7 @@ def ce(X, Y, L, n_cols, n_non, HELD: tl.constexpr, BLOCK: tl.constexpr, GATHERED
         d = tl.sum(tl.exp2((kept.to(tl.float32) - m) * L2E))
     for i in range(HELD, n_cols, BLOCK):
         offs = i + tl.arange(0, BLOCK)
-        if HINTS:
-            x = tl.load(X + offs, mask=offs < n_cols, other=-float("inf"), eviction_policy="evict_last").to(tl.float32)
-        else:
-            x = tl.load(X + offs, mask=offs < n_cols, other=-float("inf")).to(tl.float32)
+        x = tl.load(X + offs, mask=offs < n_cols, other=-float("inf"), eviction_policy=KEEP).to(tl.float32)
         seen = tl.maximum(m, tl.max(x))
         d = d * tl.exp2((m - seen) * L2E) + tl.sum(tl.exp2((x - seen) * L2E))
         m = seen
@@ -103,10 +102,7 @@ def ce(X, Y, L, n_cols, n_non, HELD: tl.constexpr, BLOCK: tl.constexpr, GATHERED
         tl.store(X + first, h, mask=first < n_cols, cache_modifier=".cs" if HINTS else "")
     for i in range(HELD, n_cols, BLOCK):
         offs = i + tl.arange(0, BLOCK)
-        if HINTS:
-            x = tl.load(X + offs, mask=offs < n_cols, other=-float("inf"), eviction_policy="evict_first").to(tl.float32)
-        else:
-            x = tl.load(X + offs, mask=offs < n_cols, other=-float("inf")).to(tl.float32)
+        x = tl.load(X + offs, mask=offs < n_cols, other=-float("inf"), eviction_policy=LEAVE).to(tl.float32)
         g = slope(x, m, d, eps, lse, n_non, GATHERED)
         tl.store(X + offs, g, mask=offs < n_cols, cache_modifier=".cs" if HINTS else "")
     tl.debug_barrier()
