@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
+import signal
 import subprocess
 import threading
 import time
@@ -17,9 +18,12 @@ from bot.bench.interpreter import TargetPython
 from bot.bench.suitcase import command, environment
 from bot.errors import OperatorError
 from bot.worker.contract import Complaint, ContractError, parse, render
+from bot.worker.contract.timing import TIED
 
 ANSWER_SECONDS = 300
 """To open a case it may wait for who rests, for who comes up, and for a rival that torch compiles."""
+PAUSED_SECONDS = 3600
+"""Who stands still gives no answer."""
 MEMORY_BYTES = 8 * 2**30
 MAX_LINE = 16 * 2**20
 T = TypeVar("T")
@@ -33,12 +37,21 @@ class Judge:
     """The trusted process that owns inputs, oracle and tolerance. It is told no path of the target."""
 
     def __init__(
-        self, python: TargetPython, suitcase: Path, home: Path, gpu: Gpu | None = None, log: str = "judge.log"
+        self,
+        python: TargetPython,
+        suitcase: Path,
+        home: Path,
+        gpu: Gpu | None = None,
+        log: str = "judge.log",
+        *,
+        pauses: bool = False,
     ) -> None:
+        """`pauses`: whether it may be made to stand still. It goes then with the thread that started it: who stands
+        still does not hear that nobody is left to ask."""
         home.mkdir(parents=True, exist_ok=True)
         self._log = (home / log).open("wb")
         self._process = subprocess.Popen(
-            command(python, "judge", str(suitcase), (), MEMORY_BYTES, on_gpu=gpu is not None),
+            command(python, "judge", str(suitcase), (TIED,) if pauses else (), MEMORY_BYTES, on_gpu=gpu is not None),
             cwd=home,
             env=environment(str(home), gpu.environment if gpu is not None else {}),
             stdin=subprocess.PIPE,
@@ -47,6 +60,7 @@ class Judge:
             start_new_session=True,
         )
         self._unread = b""
+        self._patience_s = PAUSED_SECONDS if pauses else ANSWER_SECONDS
         self._turn = threading.Lock()
 
     def send(self, request: Any) -> None:
@@ -74,12 +88,12 @@ class Judge:
 
     def _line(self) -> bytes:
         assert self._process.stdout is not None
-        until = time.monotonic() + ANSWER_SECONDS
+        until = time.monotonic() + self._patience_s
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
             while b"\n" not in self._unread:
                 if not selector.select(max(0.0, until - time.monotonic())):
-                    raise self._broken(f"did not answer within {ANSWER_SECONDS} s")
+                    raise self._broken(f"did not answer within {self._patience_s} s")
                 piece = os.read(self._process.stdout.fileno(), 65536)
                 if not piece or len(self._unread) > MAX_LINE:
                     raise self._broken("ended in the middle of an answer")
@@ -91,6 +105,18 @@ class Judge:
         log = Path(self._log.name)
         last = log.read_text(encoding="utf-8", errors="replace")[-600:] if log.exists() else ""
         return OperatorError(f"the judge {what}. {last}".strip(), hint="run `kernelwright doctor` on this machine")
+
+    def pause(self) -> None:
+        """It stands still, whatever it was at, and keeps all that it has."""
+        self._tell(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._tell(signal.SIGCONT)
+
+    def _tell(self, number: signal.Signals) -> None:
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
 
     def stop(self) -> None:
         """Whoever waits for its answer hears that it is gone, and closes it."""

@@ -100,6 +100,16 @@ def find_gpus() -> tuple[Gpu, ...]:
         return ()
 
 
+def free_mib(gpu: Gpu) -> int:
+    """Of its memory, at the moment; none where the driver does not say."""
+    asked = ["nvidia-smi", "-i", gpu.uuid, "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=ASK_SECONDS, check=True)
+        return int(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return 0
+
+
 def why_none() -> str:
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     return (

@@ -141,7 +141,7 @@ def counters(scene: Scene, kernels: Sequence[str]) -> Counters:
 
 def look(scene: Scene, kernels: Sequence[str], clocked: Callable[[], None] = lambda: None) -> Found:
     """Both kinds of evidence. What goes wrong here is told and ends nothing. `clocked` is called when no clock runs any
-    more: counters do not mind company, the host's time does."""
+    more: counters do not mind company on the host, its own time does."""
     seen: tuple[Timeline, ...] = ()
     try:
         try:

@@ -26,7 +26,7 @@ from bot.bench.looking import Found, Scene, look
 from bot.bench.measure import Deadlines, StaticBench
 from bot.bench.race import Entry, Result
 from bot.bench.readings import Wrong, goes_on, paired, recorded, timing_of, with_clock
-from bot.bench.rival_compilers import Job, compilers, expected
+from bot.bench.rival_compilers import Job, compilers, expected, of_winner
 from bot.bench.rivals import Heat
 from bot.bench.takes import GpuChecker, Take
 from bot.bench.under_compile import Finalists
@@ -67,6 +67,7 @@ class MeasuredBench(StaticBench):
         self._effort = effort
         self._lanes: dict[str, int] = {}
         self._roofs: dict[str, float | None] = {}
+        self._took_us: dict[str, float] = {}
         self._compiled: dict[str, CompileAnswer | Fault] = {}
         self._turn = threading.Lock()
         """One variant at a time has the clock."""
@@ -96,8 +97,6 @@ class MeasuredBench(StaticBench):
         gpu = self._gpu
         known = {"gpu_name": gpu.name, "gpu_memory_mib": gpu.memory_mib, "gpu_uuid": gpu.uuid, "driver": gpu.driver}
         return super().runner.model_copy(update={"evidence": Evidence.MEASURED, **known})
-
-    # -- one variant ------------------------------------------------------------------------------------------
 
     def check(self, files: tuple[SourceFile, ...]) -> Checked:
         """Correctness, and what is needed to time it later: many files may be prepared side by side, none is timed."""
@@ -150,13 +149,11 @@ class MeasuredBench(StaticBench):
             return (), checked.rows, None
         self._call_replayers(files)
         planned = tuple(CaseResult(case=c.call.case, minimum_bytes=c.minimum_bytes) for c in self._plan.cases)
-        with self._turn:
-            self._rivals_ahead.end()
+        with self._turn, self._rivals_ahead.held():
             return self._timed(files, planned, checked.rows, quiet)
 
     def _call_replayers(self, files: tuple[SourceFile, ...]) -> None:
-        """They come up while these are checked: later they are waited for, as none may do so beside a clock. Before v0
-        was checked the judge is at work, and v0 needs one."""
+        """They come up while these are checked, as none may beside a clock. Before v0 was the judge is at work."""
         if self._checker.baseline is not None and sources_digest(files) != sources_digest(self._base):
             with self._turn:
                 self._judge.ask(timing.StartRequest("start", 1 + self._effort.processes), timing.Started)
@@ -200,7 +197,7 @@ class MeasuredBench(StaticBench):
 
     def look(self, files: tuple[SourceFile, ...], kernels: Sequence[str], clocked: Callable[[], None]) -> Found:
         """What profilers see of these files: never a time that is published."""
-        with self._scene(files) as scene:
+        with self._rivals_ahead.held(), self._scene(files) as scene:
             return look(scene, kernels, clocked)
 
     def asked_last(
@@ -261,7 +258,8 @@ class MeasuredBench(StaticBench):
         def together(case: str, places: Sequence[int], blocks: int) -> tuple[tuple[Block, ...], ...]:
             return self._told(case, timing.CommonRequest("common", tuple(places), blocks), timing.Common).blocks
 
-        course = race.Course(self._lay, record, begin, read, together, Wrong, bool(lead), spent_ms=lambda: self.gpu_ms)
+        held, spent = self._rivals_ahead.held, lambda: self.gpu_ms
+        course = race.Course(self._lay, record, begin, read, together, Wrong, bool(lead), held, spent_ms=spent)
         with self._turn:
             self._judge.ask(timing.StartRequest("start", 1), timing.Started)
             result = race.run(course, entries)
@@ -275,7 +273,9 @@ class MeasuredBench(StaticBench):
     def rivals(self) -> tuple[Rival, ...]:
         """What plain PyTorch makes of the same cases."""
         largest = sorted(self._plan.cases, key=lambda case: -case.minimum_bytes)
-        return self._played(rivals.PROFILED, [case.call.case for case in largest])
+        found = self._played(rivals.PROFILED, [case.call.case for case in largest])
+        self._rivals_ahead.begin(of_winner(self._took_us, self._calls, tunes=self._takes.tunes))
+        return found
 
     def rivals_of_winner(self, cases: Sequence[str]) -> tuple[Rival, ...]:
         """What torch makes of these when it takes its time."""
@@ -287,20 +287,17 @@ class MeasuredBench(StaticBench):
 
         def begin(case: str, name: RivalName, fresh: bool) -> None:
             fresh = self._learn_lanes(case, stock, fresh=True) or fresh
-            folder = str(stock[case].folder)
-            self._judge.ask(
-                timing.OpenRequest("open", case, folder, (), self._lanes[case], fresh, (name,)), timing.Opened
-            )
+            request = timing.OpenRequest("open", case, str(stock[case].folder), (), self._lanes[case], fresh, (name,))
+            self._judge.ask(request, timing.Opened)
 
         with self._turn:
             there = [case for case in cases if stock[case].folder is not None]
             self._rivals_ahead.begin([Job(name, self._calls[case]) for name in heat.names for case in there])
-            slow = self._rivals_ahead.end(heat.seconds)
-            found = rivals.read(heat, there, begin, lambda case: self._read(case, rivals.BLOCKS, 0), Wrong, slow)
-            self._judge.ask(timing.CloseRequest("close"), timing.Closed)
+            slow = self._rivals_ahead.finish(heat.names, heat.seconds)
+            with self._rivals_ahead.held():
+                found = rivals.read(heat, there, begin, lambda case: self._read(case, rivals.BLOCKS, 0), Wrong, slow)
+                self._judge.ask(timing.CloseRequest("close"), timing.Closed)
         return found
-
-    # -- clocks -----------------------------------------------------------------------------------------------
 
     def _stock(self) -> dict[str, Take]:
         """v0's recordings, also in a job that goes on where another one left."""
@@ -345,6 +342,7 @@ class MeasuredBench(StaticBench):
         told = self._read(case.case, 0, self._effort.blocks)
         self._roofs[case.case] = self._roof(case)
         took = timing_of([us for block in told.control for us in block])
+        self._took_us[case.case] = took.median_us
         return case.model_copy(update={"timing": took, "roof_us": self._roofs[case.case]})
 
     def _roof(self, case: CaseResult) -> float | None:

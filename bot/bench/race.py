@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from bot.analysis import racing
@@ -82,6 +83,8 @@ class Course:
     wrong: type[Exception]
     leads: bool = False
     """Whether the first is recorded before the others: it tunes itself, which they need not do again."""
+    quiet: Callable[[], AbstractContextManager[None]] = nullcontext
+    """While this lasts nobody else is on the GPU."""
     now: Callable[[], float] = time.monotonic
     spent_ms: Callable[[], float] = lambda: 0.0
     """Of the GPU, so far."""
@@ -202,6 +205,18 @@ def _all_recorded(course: Course, entries: Sequence[Entry], laid: Sequence[Laid]
         return [one.result() for one in recording]
 
 
+def _all_played(course: Course, cases: Iterable[str], all_running: Sequence[_Running], until: float) -> None:
+    track = _Track(course)
+    for case in cases:
+        here = [running for running in all_running if case in running.cases and not running.ran.left]
+        for group in _groups(here):
+            if course.now() > until:
+                for running in group:
+                    running.ran.left = LATE
+                continue
+            track.lap(case, group)
+
+
 def run(course: Course, entries: Sequence[Entry]) -> Result:
     """In the order they were given."""
     began, spent = course.now(), course.spent_ms()
@@ -210,15 +225,8 @@ def run(course: Course, entries: Sequence[Entry]) -> Result:
     try:
         all_running = _all_recorded(course, entries, laid, until)
         recording = course.now() - began
-        track = _Track(course)
-        for case in dict.fromkeys(case for entry in entries for case in entry.cases):
-            here = [running for running in all_running if case in running.cases and not running.ran.left]
-            for group in _groups(here):
-                if course.now() > until:
-                    for running in group:
-                        running.ran.left = LATE
-                    continue
-                track.lap(case, group)
+        with course.quiet():
+            _all_played(course, dict.fromkeys(case for entry in entries for case in entry.cases), all_running, until)
         ran = tuple(running.ran for running in all_running)
         seconds, gpu_ms = round(course.now() - began, 3), round(course.spent_ms() - spent, 3)
         return Result(ran, seconds, gpu_ms, round(recording, 3))

@@ -1,5 +1,6 @@
-"""Has torch compile rivals before they are played: a pass of a shape takes it two seconds, and one that it tunes up to
-thirty. Processes of the judge do it side by side, while nothing is timed."""
+"""Has torch compile rivals before they are played: a pass of a shape takes it two seconds, and one that it tunes a
+minute. Processes of the judge do it side by side while nothing is timed, from a campaign's first minute to its last;
+where a clock runs they stand still, whatever they were at."""
 
 from __future__ import annotations
 
@@ -8,13 +9,14 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bot.analysis.rivals import LONGEST
 from bot.bench import compile_pool
 from bot.bench.bailiff import Judge, Objection
 from bot.bench.cell import Cells
+from bot.bench.gpu import free_mib
 from bot.errors import OperatorError
 from bot.model.rivals import EVERYWHERE, OF_WINNER, RivalName
 from bot.model.variant import SourceFile
@@ -26,10 +28,14 @@ MOST = 6
 """Each holds torch, a GPU context and one pass."""
 PROCESSORS_EACH = 2
 AFTERWARDS_S = 10.0
-"""What is under way may end; longer no clock waits for it."""
+"""Where the GPU's memory is needed, what is under way may end; longer no clock waits for it."""
 TOO_LONG_S = 45.0
 """One that was stopped after so long would take the player as long again, with the GPU for itself: on an H200
 fused_moe's longest pass was a minute under max-autotune, then 104 s more, and was not played after all."""
+SETTLES_S = 0.2
+"""Who was made to stand still launches nothing any more; what it had launched by then ends meanwhile."""
+FREE = 0.5
+"""The share of the GPU's memory that a clock needs at most. Those who stand still keep theirs."""
 
 
 @dataclass(frozen=True)
@@ -39,24 +45,57 @@ class Job:
 
 
 def expected(calls: Sequence[Call], sources: Sequence[SourceFile]) -> tuple[Job, ...]:
-    """What will be asked for, as far as it can be told before v0 was timed, the slowest first. Nothing beside one that
-    tunes itself, as it is on the clock meanwhile, nor where the compilers would slow the checks down."""
+    """What is played of every case, the largest first. Nothing beside one that tunes itself, as it is on the clock
+    meanwhile, nor where the compilers would slow the checks down."""
     if not compile_pool.leaves_room() or any("autotune" in file.text for file in sources):
         return ()
     largest = sorted(calls, key=lambda call: -call.nbytes)
-    slow = tuple(Job(name, call) for name in OF_WINNER for call in largest[:LONGEST])
-    return (*slow, *(Job(name, call) for name in EVERYWHERE for call in largest if name in COMPILED))
+    return tuple(Job(name, call) for name in EVERYWHERE for call in largest if name in COMPILED)
+
+
+def of_winner(took_us: Mapping[str, float], calls: Mapping[str, Call], *, tunes: bool) -> tuple[Job, ...]:
+    """What will be played once there is a winner, as soon as it can be told: in the cases in which v0 took longest."""
+    if tunes or not compile_pool.leaves_room():
+        return ()
+    longest = sorted(took_us, key=lambda case: -took_us[case])[:LONGEST]
+    return tuple(Job(name, calls[case]) for name in OF_WINNER for case in longest)
 
 
 def hands(processors: int | None = None) -> int:
     return max(1, min(MOST, (processors or os.cpu_count() or 1) // PROCESSORS_EACH - 1))
 
 
-class Compilers:
-    """`start` brings up one process of the judge, which has to keep what torch compiled where the judge's own look."""
+class _Watch:
+    """The time, but for that in which everybody stood still."""
 
-    def __init__(self, kernel: str, start: Callable[[int], Judge], most: int | None = None) -> None:
-        self._kernel, self._start, self._most = kernel, start, most or hands()
+    def __init__(self) -> None:
+        self._lost = 0.0
+        self._since: float | None = None
+
+    def now(self) -> float:
+        return (time.monotonic() if self._since is None else self._since) - self._lost
+
+    def stop(self) -> None:
+        self._since = time.monotonic()
+
+    def go_on(self) -> None:
+        if self._since is not None:
+            self._lost += time.monotonic() - self._since
+        self._since = None
+
+
+class Compilers:
+    """`start` brings up one process of the judge, which has to keep what torch compiled where the judge's own look;
+    `roomy` says whether a clock has memory enough beside those who stand still."""
+
+    def __init__(
+        self,
+        kernel: str,
+        start: Callable[[int], Judge],
+        most: int | None = None,
+        roomy: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._kernel, self._start, self._most, self._roomy = kernel, start, most or hands(), roomy
         self._begun: set[tuple[str, str]] = set()
         self._left: deque[Job] = deque()
         self._threads: list[threading.Thread] = []
@@ -64,7 +103,9 @@ class Compilers:
         self._under_way: dict[int, tuple[Job, float]] = {}
         self._too_long: set[tuple[RivalName, str]] = set()
         self._count = 0
-        self._turn = threading.Lock()
+        self._working: set[int] = set()
+        self._still, self._watch = False, _Watch()
+        self._turn = threading.Condition()
 
     def begin(self, jobs: Sequence[Job]) -> None:
         """Those that were never begun: what failed once or was stopped is compiled by whoever plays it."""
@@ -72,25 +113,37 @@ class Compilers:
         self._begun |= {(job.name, job.call.case) for job in new}
         with self._turn:
             self._left.extend(new)
-        for _ in range(min(self._most, len(new))):
-            self._count += 1
-            thread = threading.Thread(target=self._work, args=(self._count,), daemon=True)
+        self._hire()
+
+    def _hire(self) -> None:
+        """As many as there is work for."""
+        with self._turn:
+            more = min(self._most - len(self._working), len(self._left))
+            numbers = range(self._count + 1, self._count + 1 + more)
+            self._count += len(numbers)
+            self._working |= set(numbers)
+        for number in numbers:
+            thread = threading.Thread(target=self._work, args=(number,), daemon=True)
             self._threads.append(thread)
             thread.start()
 
     def _work(self, number: int) -> None:
         try:
-            judge = self._start(number)
-        except OSError:
+            self._compile_all(number, self._start(number))
+        except (OSError, OperatorError):  # it is gone, or never came; others go on
             return
+        finally:
+            with self._turn:
+                self._working.discard(number)
+                self._turn.notify_all()
+
+    def _compile_all(self, number: int, judge: Judge) -> None:
         with self._turn:
             self._at_work[number] = judge
         try:
             while (job := self._next(number)) is not None:
                 with contextlib.suppress(Objection):
                     judge.ask(CompileRivalRequest("compile", self._kernel, job.call, job.name), RivalCompiled)
-        except OperatorError:  # it is gone; others go on
-            return
         finally:
             with self._turn:
                 self._at_work.pop(number)
@@ -99,29 +152,86 @@ class Compilers:
 
     def _next(self, number: int) -> Job | None:
         with self._turn:
-            job = self._left.popleft() if self._left else None
             self._under_way.pop(number, None)
-            if job is not None:
-                self._under_way[number] = job, time.monotonic()
+            self._turn.notify_all()
+            self._turn.wait_for(lambda: not self._still)
+            if not self._left:
+                self._working.discard(number)
+                return None
+            job = self._left.popleft()
+            self._under_way[number] = job, self._watch.now()
             return job
 
-    def end(self, seconds: float = AFTERWARDS_S) -> frozenset[tuple[RivalName, str]]:
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Nobody is at work on the GPU while this lasts. Afterwards they go on, if its memory was enough for both."""
+        self._stand_still()
+        try:
+            yield
+        finally:
+            self._go_on()
+
+    def _stand_still(self) -> None:
+        if self._working and not self._roomy():
+            self.end(AFTERWARDS_S)
+        with self._turn:
+            self._still = True
+            self._watch.stop()
+            for judge in self._at_work.values():
+                judge.pause()
+            busy = bool(self._under_way)
+        if busy:
+            time.sleep(SETTLES_S)
+
+    def _go_on(self) -> None:
+        with self._turn:
+            for judge in self._at_work.values():
+                judge.go_on()
+            self._watch.go_on()
+            self._still = False
+            self._turn.notify_all()
+
+    def _is_done(self, names: Collection[RivalName]) -> bool:
+        under_way = [job for job, _ in self._under_way.values()]
+        return not self._working or not any(job.name in names for job in (*self._left, *under_way))
+
+    def finish(self, names: Collection[RivalName], seconds: float) -> frozenset[tuple[RivalName, str]]:
+        """Those of these names are compiled, or given up when the time is over; others go on. Says which took too long
+        so far."""
+        with self._turn:
+            if self._turn.wait_for(lambda: self._is_done(names), seconds):
+                return frozenset(self._too_long)
+            self._left = deque(job for job in self._left if job.name not in names)
+            late = [number for number, (job, _) in self._under_way.items() if job.name in names]
+            judges = self._given_up(late)
+        for judge in judges:
+            judge.stop()
+        with self._turn:
+            self._turn.wait_for(lambda: self._is_done(names))
+        self._hire()
+        return frozenset(self._too_long)
+
+    def end(self, seconds: float) -> frozenset[tuple[RivalName, str]]:
         """Nobody is at work any more: neither on the GPU nor on its way there. Says which took too long so far."""
         until = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
         with self._turn:
             self._left.clear()
-            late = list(self._at_work.values())
-            now = time.monotonic()
-            slow = [job for job, began in self._under_way.values() if now - began >= TOO_LONG_S]
-            self._too_long |= {(job.name, job.call.case) for job in slow}
-        for judge in late:
+            judges = self._given_up(tuple(self._at_work))
+        for judge in judges:
             judge.stop()
         for thread in self._threads:
             thread.join()
         self._threads.clear()
         return frozenset(self._too_long)
+
+    def _given_up(self, numbers: Collection[int]) -> list[Judge]:
+        """Those who have to be stopped, when it was written down how long they were at it."""
+        now = self._watch.now()
+        slow = [job for n, (job, began) in self._under_way.items() if n in numbers and now - began >= TOO_LONG_S]
+        self._too_long |= {(job.name, job.call.case) for job in slow}
+        return [self._at_work[number] for number in numbers if number in self._at_work]
 
 
 def compilers(kernel: str, cells: Cells) -> Compilers:
@@ -129,6 +239,10 @@ def compilers(kernel: str, cells: Cells) -> Compilers:
 
     def start(number: int) -> Judge:
         room = cells.scratch
-        return Judge(cells.python, room / "judge", room / "judge-home", cells.gpu, f"compiler-{number}.log")
+        log = f"compiler-{number}.log"
+        return Judge(cells.python, room / "judge", room / "judge-home", cells.gpu, log, pauses=True)
 
-    return Compilers(kernel, start)
+    def roomy() -> bool:
+        return cells.gpu is not None and free_mib(cells.gpu) >= FREE * cells.gpu.memory_mib
+
+    return Compilers(kernel, start, roomy=roomy)

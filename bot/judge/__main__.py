@@ -6,9 +6,11 @@ only when the first tensor is needed, so that the plan of a campaign is there at
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,6 +38,7 @@ from bot.worker.contract import (
     render,
 )
 from bot.worker.contract.timing import (
+    TIED,
     BlocksRequest,
     Closed,
     CommonRequest,
@@ -47,6 +50,7 @@ from bot.worker.contract.timing import (
     StartRequest,
 )
 
+PR_SET_PDEATHSIG = 1
 CLOCK = ("start", "open", "blocks", "common", "burst", "roof", "close")
 
 
@@ -233,7 +237,9 @@ class Desk:
         return self.compare(parse(CompareRequest, line))
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
+    if TIED in arguments:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     desk = Desk()
     try:
         for line in sys.stdin:
@@ -244,4 +250,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

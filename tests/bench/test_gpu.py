@@ -88,6 +88,17 @@ def test_without_a_driver_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert "--evidence static" in found.value.hint
 
 
+@pytest.mark.parametrize(("said", "free"), [("echo 81000", 81000), ("echo '[N/A]'", 0), ("exit 9", 0)])
+def test_free_memory_is_what_the_driver_says_or_none(
+    said: str, free: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text(f'#!/bin/sh\n[ "$1 $2" = "-i {H200.uuid}" ] || exit 3\n{said}\n', encoding="utf-8")
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    assert gpus.free_mib(H200) == free
+
+
 @pytest.mark.parametrize("here", [(), (H200,)])
 def test_static_is_static_whatever_is_there(here: tuple[Gpu, ...]) -> None:
     assert gpu_of(EvidenceChoice.STATIC, lambda: here) is None

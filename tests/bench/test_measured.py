@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from bot.bench import compile_pool
+from bot.bench import compile_pool, measured
 from bot.bench.bailiff import Objection
 from bot.bench.checks import Checked
 from bot.bench.effort import Effort
@@ -52,12 +54,31 @@ class Judge:
         return Closed() if kind is Closed else Blocks(((2.0, 2.0, 1.0, 1.0),) * BLOCKS, (), 0, "", 1.0)
 
 
+class Idle:
+    """Compilers of rivals with nothing to do. Whether they were held is written down where a judge writes, if told."""
+
+    def __init__(self, happened: list[str] | None = None) -> None:
+        self._happened = happened if happened is not None else []
+
+    def begin(self, jobs: Any) -> None:
+        pass
+
+    def finish(self, names: Any, seconds: float) -> frozenset[Any]:
+        return frozenset()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        self._happened.append("held")
+        yield
+        self._happened.append("free")
+
+
 def bench(judge: Judge, ahead: Any = None, **lanes: int) -> MeasuredBench:
     made: Any = object.__new__(MeasuredBench)
     made._judge, made._lanes, made._turn, made.gpu_ms = judge, lanes, threading.Lock(), 0.0
     made._effort = Effort()
     made._calls = {case: SimpleNamespace(case=case, nbytes=n) for case, n in (("slow", 2**20), ("quick", 2**10))}
-    made._base, made._rivals_ahead = tiny.files(), ahead or SimpleNamespace(begin=list, end=lambda *_: ())
+    made._base, made._rivals_ahead = tiny.files(), ahead or Idle()
     takes = {case: Take(case, Path("takes") / case, "", 0, kernels=1) for case in ("slow", "quick")}
     takes["lost"] = Take("lost", None, "it asks the host", 0)
     made._checker = SimpleNamespace(baseline=Checked())
@@ -132,15 +153,19 @@ def test_replayers_come_up_while_a_variant_is_checked(
 
 
 @pytest.mark.parametrize(
-    ("room", "order"), [(True, ["clock", "compiled", "host"]), (False, ["compiled", "clock", "host"])]
+    ("room", "order"),
+    [
+        (True, ["held", "clock", "compiled", "host", "free"]),
+        (False, ["compiled", "held", "clock", "host", "free"]),
+    ],
 )
 def test_a_clock_runs_beside_a_compiler_that_has_processors_of_its_own(
     room: bool, order: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The host's time is read when nothing compiles any more."""
+    """The host's time is read when nothing compiles any more. Compilers of rivals stand still all the while."""
     happened: list[str] = []
     clocked = threading.Event()
-    made: Any = bench(Judge())
+    made: Any = bench(Judge(), Idle(happened))
     made._effort, made._compiled = Effort(), {}
     made._plan = SimpleNamespace(cases=[SimpleNamespace(call=SimpleNamespace(case="slow"), minimum_bytes=8)])
 
@@ -299,6 +324,36 @@ def test_both_questions_are_asked_side_by_side(room: bool, monkeypatch: pytest.M
     assert found.model_copy(update={"sanitized": None, "under_compile": None, "seconds": 30.0}) == before
 
 
+def test_what_a_winner_is_held_against_is_compiled_from_the_moment_that_it_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compile_pool, "leaves_room", lambda: True)
+    ahead = Ahead()
+    made: Any = bench(Judge(), ahead, slow=1, quick=64)
+    made._took_us = {"quick": 3.0, "slow": 500.0}
+    made._plan = SimpleNamespace(cases=[SimpleNamespace(call=call, minimum_bytes=8) for call in made._calls.values()])
+    made.rivals()
+    assert [what for what, _ in ahead.told] == ["begin", "finish", "held", "free", "begin"]
+    assert ahead.told[-1] == ("begin", [("max-autotune", "slow"), ("max-autotune", "quick")])
+
+
+def test_compilers_of_rivals_stand_still_while_profilers_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they read of the GPU's memory would be counted."""
+    happened: list[str] = []
+    made: Any = bench(Judge(), Idle(happened))
+
+    def look(scene: Any, kernels: Any, clocked: Any) -> str:
+        happened.append("timelines")
+        clocked()
+        happened.append("counters")
+        return "found"
+
+    monkeypatch.setattr(measured, "look", look)
+    monkeypatch.setattr(made, "_scene", lambda files: contextlib.nullcontext())
+    assert made.look(tiny.files(), (), lambda: happened.append("clocked")) == "found"
+    assert happened == ["held", "timelines", "clocked", "counters", "free"]
+
+
 class Ahead:
     def __init__(self) -> None:
         self.told: list[tuple[str, object]] = []
@@ -306,14 +361,21 @@ class Ahead:
     def begin(self, jobs: list[Any]) -> None:
         self.told.append(("begin", [(job.name, job.call.case) for job in jobs]))
 
-    def end(self, seconds: float = 10.0) -> frozenset[tuple[str, str]]:
-        self.told.append(("end", seconds))
+    def finish(self, names: Any, seconds: float) -> frozenset[tuple[str, str]]:
+        self.told.append(("finish", (*names, seconds)))
         return frozenset({("max-autotune", "quick")})
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        self.told.append(("held", ""))
+        yield
+        self.told.append(("free", ""))
 
 
 def test_rivals_that_nobody_compiled_ahead_are_compiled_side_by_side_before_they_are_played() -> None:
     ahead = Ahead()
     found = bench(Judge(), ahead, slow=1, quick=64).rivals_of_winner(("slow", "lost", "quick"))
     both = [("max-autotune", "slow"), ("max-autotune", "quick")]
-    assert ahead.told == [("begin", both), ("end", 60.0)], "what cannot be replayed is not compiled"
+    assert ahead.told[:2] == [("begin", both), ("finish", ("max-autotune", 60.0))], "what cannot be replayed is not"
+    assert ahead.told[2:] == [("held", ""), ("free", "")], "nobody compiles beside those that are played"
     assert [(one.case, "still compiling" in one.why_not) for one in found] == [("slow", False), ("quick", True)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,6 +47,9 @@ class Track:
     """Who was recorded to its end, in that order."""
     known: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Who had been when this one began."""
+    recorded_before: int = 0
+    laps_within: int = 0
+    """While nobody else was on the GPU."""
     _on: list[str] = field(default_factory=list)
 
     def lay(self, files: tuple[SourceFile, ...]) -> Laid:
@@ -100,10 +104,17 @@ class Track:
         took = 1.0 + (0.1 if "slow" in name else 0.0) + (0.004 if "close" in name else 0.0)
         return ((2.0, 2.0, took, took), (2.002, 1.999, took + 0.001, took)) * (blocks // 2)
 
+    @contextlib.contextmanager
+    def quiet(self) -> Iterator[None]:
+        self.recorded_before = len(self.ended)
+        yield
+        self.laps_within = len(self.opened)
+
     def run(self, *texts: str) -> dict[str, Ran]:
         entries = [Entry((SourceFile(path="k.py", text=text),), CASES) for text in texts]
         course = Course(
             *(self.lay, self.record, self.open, self.read, self.together, Wrong, self.leads),
+            quiet=self.quiet,
             now=lambda: self.seconds,
             spent_ms=lambda: self.spent_ms,
         )
@@ -128,6 +139,12 @@ def test_everybody_who_can_runs_every_case(tmp_path: Path) -> None:
     found = track.run("itself", "other")
     assert home(found["itself"]) and home(found["other"])
     assert track.opened == [("forward", ("itself", "other")), ("backward", ("itself", "other"))]
+
+
+def test_from_the_first_lap_to_the_last_the_gpu_is_theirs_alone(tmp_path: Path) -> None:
+    track = Track(tmp_path)
+    track.run("one", "another")
+    assert (track.recorded_before, track.laps_within) == (2, len(track.opened)) == (2, 2)
 
 
 def test_so_many_stand_on_one_replayer_and_no_more(tmp_path: Path) -> None:

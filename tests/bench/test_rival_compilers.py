@@ -12,7 +12,7 @@ import pytest
 
 from bot.bench import compile_pool, rival_compilers
 from bot.bench.bailiff import Objection
-from bot.bench.rival_compilers import MOST, Compilers, Job, expected, hands
+from bot.bench.rival_compilers import MOST, Compilers, Job, expected, hands, of_winner
 from bot.errors import OperatorError
 from bot.model.variant import SourceFile
 from bot.worker.contract.timing import RivalCompiled
@@ -29,28 +29,71 @@ def jobs(*cases: str) -> tuple[Job, ...]:
 
 
 class Judges:
-    """Processes of the judge that compile at once, or as told."""
+    """Processes of the judge that compile at once, or as told. One that was stopped answers no more."""
 
-    def __init__(self, at_work: Callable[[str], None] = lambda case: None) -> None:
+    def __init__(self, at_work: Callable[[str], object] = lambda case: None) -> None:
         self.asked: list[tuple[int, str, str]] = []
         self.closed: list[int] = []
         self.stopped: list[int] = []
+        self.told: list[str] = []
+        """Who was made to stand still, and who was let go on."""
+        self.gone: dict[int, threading.Event] = {}
         self._at_work = at_work
 
     def start(self, number: int) -> Any:
+        gone = self.gone[number] = threading.Event()
+
         def ask(request: Any, kind: Any) -> RivalCompiled:
             self.asked.append((number, request.name, request.call.case))
             self._at_work(request.call.case)
+            if gone.is_set():
+                raise OperatorError("the judge ended in the middle of an answer", hint="")
             return RivalCompiled(0.1)
 
         def stop() -> None:
             self.stopped.append(number)
+            gone.set()
 
-        return SimpleNamespace(ask=ask, stop=stop, close=lambda: self.closed.append(number))
+        return SimpleNamespace(
+            ask=ask,
+            stop=stop,
+            close=lambda: self.closed.append(number),
+            pause=lambda: self.told.append(f"{number} stands still"),
+            go_on=lambda: self.told.append(f"{number} goes on"),
+        )
 
     @property
     def cases(self) -> list[str]:
         return sorted(case for _, _, case in self.asked)
+
+
+class Slow:
+    """What takes until it is told to end, case by case; others take no time."""
+
+    def __init__(self, *cases: str) -> None:
+        self.begun = {case: threading.Event() for case in cases}
+        self.over = {case: threading.Event() for case in cases}
+
+    def __call__(self, case: str) -> None:
+        if case in self.begun:
+            self.begun[case].set()
+            assert self.over[case].wait(20), "nobody stopped it"
+
+
+def slow_judges(*cases: str) -> tuple[Judges, Slow]:
+    """Whoever is stopped leaves what it is at."""
+    at_work = Slow(*cases)
+    judges = Judges(at_work)
+    start = judges.start
+
+    def stoppable(number: int) -> Any:
+        judge = start(number)
+        stop = judge.stop
+        judge.stop = lambda: (stop(), [over.set() for over in at_work.over.values()])
+        return judge
+
+    judges.start = stoppable  # type: ignore[method-assign]
+    return judges, at_work
 
 
 def test_each_is_compiled_once_and_everybody_goes_home() -> None:
@@ -82,57 +125,93 @@ def test_they_work_side_by_side() -> None:
     assert {number for number, _, _ in judges.asked} == {1, 2}
 
 
-def test_who_is_not_done_when_a_clock_runs_is_stopped_and_what_is_left_is_left() -> None:
-    gone = threading.Event()
-
-    def long(case: str) -> None:
-        if not gone.wait(20):
-            raise AssertionError("nobody stopped it")
-        raise OperatorError("the judge ended in the middle of an answer", hint="")
-
-    judges = Judges(long)
-    start = judges.start
-
-    def stoppable(number: int) -> Any:
-        judge = start(number)
-        judge.stop = lambda: (judges.stopped.append(number), gone.set())
-        return judge
-
-    work = Compilers("softmax", stoppable, most=1)
+def test_where_a_clock_runs_they_stand_still_and_go_on_afterwards() -> None:
+    judges, slow = slow_judges("a")
+    work = Compilers("softmax", judges.start, most=1)
     work.begin(jobs("a", "b"))
+    assert slow.begun["a"].wait(20)
+    with work.held():
+        assert judges.told == ["1 stands still"]
+        slow.over["a"].set()  # what had been launched ends by itself
+        time.sleep(0.1)
+        assert judges.cases == ["a"], "nobody begins another one"
+    assert judges.told == ["1 stands still", "1 goes on"]
+    work.finish(("compiled",), 20)
+    assert judges.cases == ["a", "b"] and not judges.stopped
+
+
+def test_where_a_clock_needs_the_memory_nobody_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is not done soon is stopped then, and what is left is left to whoever plays it."""
+    monkeypatch.setattr(rival_compilers, "AFTERWARDS_S", 0.2)
+    judges, slow = slow_judges("a")
+    work = Compilers("softmax", judges.start, most=1, roomy=lambda: False)
+    work.begin(jobs("a", "b"))
+    assert slow.begun["a"].wait(20)
     began = time.monotonic()
-    work.end(0.2)
+    with work.held():
+        assert time.monotonic() - began < 10
+        assert judges.stopped == [1] and judges.closed == [1]
+    work.finish(("compiled",), 20)
+    assert judges.cases == ["a"] and not judges.told
+
+
+def test_nobody_asks_for_memory_where_nobody_is_at_work() -> None:
+    def roomy() -> bool:
+        raise AssertionError("it costs a question to the driver")
+
+    work = Compilers("softmax", Judges().start, most=1, roomy=roomy)
+    with work.held():
+        pass
+    work.begin(jobs("a"))
+    work.end(10)
+    with work.held():
+        pass
+
+
+def test_a_heat_waits_for_its_own_rivals_alone() -> None:
+    judges, slow = slow_judges("long")
+    work = Compilers("softmax", judges.start, most=2)
+    work.begin([Job("max-autotune", call("long")), *jobs("a", "b")])
+    assert not work.finish(("compiled",), 20)
+    assert judges.cases == ["a", "b", "long"] and not judges.stopped
+    slow.over["long"].set()
+    assert not work.finish(("max-autotune",), 20)
+    assert not judges.stopped
+
+
+def test_when_its_time_is_over_its_own_are_given_up_and_others_are_begun() -> None:
+    judges, slow = slow_judges("a")
+    work = Compilers("softmax", judges.start, most=1)
+    work.begin([*jobs("a", "b"), Job("max-autotune", call("long"))])
+    assert slow.begun["a"].wait(20)
+    began = time.monotonic()
+    work.finish(("compiled",), 0.2)
     assert time.monotonic() - began < 10
-    assert judges.cases == ["a"] and judges.stopped == [1] and judges.closed == [1]
+    assert judges.stopped == [1]
+    work.finish(("max-autotune",), 20)
+    assert [case for _, _, case in judges.asked] == ["a", "long"]
 
 
 @pytest.mark.parametrize(("worked", "told"), [(44.9, frozenset()), (45.0, frozenset({("compiled", "b")}))])
+@pytest.mark.parametrize("way", ["end", "finish"])
 def test_who_was_stopped_after_so_long_is_told(
-    worked: float, told: frozenset[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+    way: str, worked: float, told: frozenset[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = SimpleNamespace(monotonic=lambda: now[0])
-    now, begun, gone = [100.0], threading.Event(), threading.Event()
-
-    def at_work(case: str) -> None:
-        now[0] += 100.0 if case == "a" else 0.0
-        if case == "b":
-            begun.set()
-            gone.wait(20)
-
-    judges = Judges(at_work)
-    start = judges.start
-
-    def stoppable(number: int) -> Any:
-        judge = start(number)
-        judge.stop = gone.set
-        return judge
-
+    """Of what it was at. How long it had to stand still does not count."""
+    now = [100.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=lambda s: None)
+    judges, slow = slow_judges("a", "b")
     monkeypatch.setattr(rival_compilers, "time", clock)
-    work = Compilers("softmax", stoppable, most=1)
+    work = Compilers("softmax", judges.start, most=1)
     work.begin(jobs("a", "b"))
-    assert begun.wait(20), "a took longer, and was done"
+    assert slow.begun["a"].wait(20)
+    now[0] += 100.0
+    slow.over["a"].set()
+    assert slow.begun["b"].wait(20), "a took longer, and was done"
     now[0] += worked
-    assert work.end(0) == told
+    with work.held():
+        now[0] += 1000.0
+    assert (work.end(0) if way == "end" else work.finish(("compiled",), 0)) == told
     assert work.end(0) == told, "and is remembered"
 
 
@@ -162,19 +241,28 @@ def test_they_leave_processors_to_the_checks(processors: int, found: int) -> Non
     assert hands(processors) == found
 
 
-def test_the_slowest_of_the_largest_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_largest_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compile_pool, "leaves_room", lambda: True)
     asked = expected([call("small", 1), call("large", 9), call("middle", 5), call("least", 0)], PLAIN)
     named = [(job.name, job.call.case) for job in asked]
     assert named == [
-        ("max-autotune", "large"),
-        ("max-autotune", "middle"),
-        ("max-autotune", "small"),
         ("compiled", "large"),
         ("compiled", "middle"),
         ("compiled", "small"),
         ("compiled", "least"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("tunes", "room", "cases"), [(False, True, "bcd"), (True, True, ""), (False, False, ""), (True, False, "")]
+)
+def test_of_a_winner_those_are_compiled_in_which_v0_took_longest(
+    tunes: bool, room: bool, cases: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rival_compilers.compile_pool, "leaves_room", lambda: room)
+    took_us = {"a": 1.0, "b": 9.0, "c": 5.0, "d": 5.0, "e": 5.0}
+    asked = of_winner(took_us, {case: call(case, 0) for case in took_us}, tunes=tunes)
+    assert [(job.name, job.call.case) for job in asked] == [("max-autotune", case) for case in cases]
 
 
 def test_nothing_is_compiled_beside_who_tunes_itself_nor_without_room(

@@ -8,6 +8,8 @@ from typing import Literal
 
 from bot.worker.contract.calls import Call
 
+TIED = "tied"
+"""Said to a judge that may be made to stand still: it goes with whoever started it."""
 Four = tuple[float, float, float, float]
 
 

@@ -60,6 +60,52 @@ def softmax(rows, cols, held, block, warps):
     return f, lambda: (y.float() - torch.softmax(x.float(), 1)).abs().max().item() * cols
 
 
+@triton.jit
+def sm_whole(Y, X, n_cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    offs = tl.arange(0, BLOCK)
+    v = tl.load(X + row * n_cols + offs, mask=offs < n_cols, other=-float("inf"))
+    m = tl.max(v, axis=0).to(tl.float32)
+    d = tl.sum(tl.exp2((v.to(tl.float32) - m) * L2E), axis=0)
+    y = tl.exp2((v.to(tl.float32) - m) * L2E) * (1.0 / d)
+    tl.store(Y + row * n_cols + offs, y, mask=offs < n_cols, cache_modifier=".cs")
+
+
+@triton.jit
+def sm_packed(Y, X, n_cols, BLOCK: tl.constexpr):
+    """Two elements a register, unpacked anew in each walk: what is added to them in between nobody can foresee."""
+    row = tl.program_id(0).to(tl.int64)
+    half = n_cols // 2
+    P = (X + row * n_cols).to(tl.pointer_type(tl.int32))
+    Q = (Y + row * n_cols).to(tl.pointer_type(tl.int32))
+    offs = tl.arange(0, BLOCK // 2)
+    v = tl.load(P + offs, mask=offs < half, other=-8323200)
+    low = (v << 16).to(tl.float32, bitcast=True)
+    high = (v & -65536).to(tl.float32, bitcast=True)
+    m = tl.max(tl.maximum(low, high), axis=0)
+    v = v ^ (m == 1e38).to(tl.int32)
+    low = (v << 16).to(tl.float32, bitcast=True)
+    high = (v & -65536).to(tl.float32, bitcast=True)
+    d = tl.sum(tl.exp2((low - m) * L2E) + tl.exp2((high - m) * L2E), axis=0)
+    v = v ^ (d == -1.0).to(tl.int32)
+    low = (v << 16).to(tl.float32, bitcast=True)
+    high = (v & -65536).to(tl.float32, bitcast=True)
+    a = (tl.exp2((low - m) * L2E) * (1.0 / d)).to(tl.bfloat16).to(tl.uint16, bitcast=True).to(tl.int32)
+    b = (tl.exp2((high - m) * L2E) * (1.0 / d)).to(tl.bfloat16).to(tl.uint16, bitcast=True).to(tl.int32)
+    tl.store(Q + offs, a | (b << 16), mask=offs < half, cache_modifier=".cs")
+
+
+def whole(rows, cols, packed, warps):
+    x = torch.randn(rows, cols, device=DEV).to(torch.bfloat16 if packed else HALF)
+    y = torch.empty_like(x)
+    kernel = sm_packed if packed else sm_whole
+
+    def f():
+        kernel[(rows,)](y, x, cols, BLOCK=triton.next_power_of_2(cols), num_warps=warps)
+
+    return f, lambda: (y.float() - torch.softmax(x.float(), 1)).abs().max().item() * cols
+
+
 # ---------------------------------------------------------------- cross entropy with gradient, as Liger adds it up
 @triton.jit
 def slope(x, m, d, eps, lse, n_non, GATHERED: tl.constexpr):
@@ -212,6 +258,9 @@ def row_sums(rows, cols, block, warps, lanes):
 
 
 def cases():
+    for packed in (0, 1):
+        for warps in (16, 32):
+            yield "whole", (1024, 65536, packed, warps)
     for rows, cols in ((1024, 65536), (4096, 32000)):
         for held in (0, 16384, 32768 if cols > 40000 else 8192):
             for block, warps in ((8192, 16), (16384, 16), (8192, 32), (16384, 32)):
@@ -234,9 +283,10 @@ def cases():
                 yield "row_sums", (rows, cols, block, warps, lanes)
 
 
-MAKE = {"softmax": softmax, "cross": cross, "tiles": tiles, "row_sums": row_sums}
+MAKE = {"softmax": softmax, "whole": whole, "cross": cross, "tiles": tiles, "row_sums": row_sums}
 SMALL = (
     *(("softmax", (3, 100, held, 32, 4)) for held in (0, 32, 64, 128)),
+    ("whole", (3, 100, 0, 4)),
     *(("cross", (4, 100, held, 32, 4, gathered, 1)) for held in (0, 32, 128) for gathered in (0, 1)),
     *(("tiles", (5, 40, order, 16, 4)) for order in (0, 1)),
     *(("row_sums", (3, 100, 32, 4, lanes)) for lanes in (0, 1)),
