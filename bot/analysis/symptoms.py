@@ -52,11 +52,6 @@ COUNTERS: dict[str, tuple[str, ...]] = {
     **{name: (STALL.format(name),) for name in STALLS},
 }
 """What is read of a profile, each with the names it goes by."""
-ASKED = (
-    *("dram__bytes_read.sum", "dram__bytes_write.sum", "lts__t_bytes.sum", "lts__t_sectors_srcunit_tex.sum"),
-    *("smsp__sass_inst_executed_op_local_ld.sum", "smsp__sass_inst_executed_op_local_st.sum"),
-)
-"""Counters that a profiler's full set may lack."""
 
 
 class Reading:

@@ -105,12 +105,12 @@ def largest(plan: Plan) -> list[Call]:
     return [best[name].call for name in directions or best]
 
 
-def _profiled(scene: Scene, kernels: Sequence[str], tool: Tool, name: str, *, extra: bool) -> Counters:
+def _profiled(scene: Scene, kernels: Sequence[str], tool: Tool, name: str, *, by_name: bool) -> Counters:
     where = _places(scene, name)
     request = _request(scene, where, largest(scene.plan), "counters")
     (where.request.host / REQUEST).write_text(render(request), encoding="utf-8")
     log = f"{scene.cells.sandbox.path_of(where.answer)}/{ncu.LOG}"
-    around = Around(ncu.arguments(tool, log, kernels, extra=extra), (Mount(tool.home, str(tool.home)),))
+    around = Around(ncu.arguments(tool, log, kernels, by_name=by_name), (Mount(tool.home, str(tool.home)),))
     limits = Limits(NCU_SECONDS, scene.memory_bytes)
     ended = start_afresh(scene.cells, where, limits, {}, scene.cells.gpu, around)
     found = ncu.read(where.answer.host / ncu.LOG, ended.output, tool)
@@ -133,9 +133,9 @@ def counters(scene: Scene, kernels: Sequence[str]) -> Counters:
         return refused or ncu.said("absent", "there is no Nsight Compute (ncu) on this machine")
     if not kernels:
         return ncu.said("nothing_launched", "no launch of a Triton kernel was recorded", tool)
-    found = _profiled(scene, kernels, tool, "ncu", extra=True)
+    found = _profiled(scene, kernels, tool, "ncu", by_name=True)
     if found.status == "failed" and "metric" in found.detail:
-        found = _profiled(scene, kernels, tool, "ncu-plain", extra=False)
+        found = _profiled(scene, kernels, tool, "ncu-plain", by_name=False)
     return found
 
 

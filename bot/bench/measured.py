@@ -69,15 +69,13 @@ class MeasuredBench(StaticBench):
         self._roofs: dict[str, float | None] = {}
         self._took_us: dict[str, float] = {}
         self._compiled: dict[str, CompileAnswer | Fault] = {}
-        self._turn = threading.Lock()
-        """One variant at a time has the clock."""
+        self._turn = threading.Lock()  # one variant at a time has the clock
         super().__init__(tree, site, suite, cells.gpu.arch, cells, deadlines, seed)
         self._finalists = Finalists(self._judge)
         self._rivals_ahead = compilers(site.kernel, cells)
         self._ahead = Ahead(partial(self._run, checked=None, passports=True), self._fit, self._takes.forget)
         self._calls = {case.call.case: case.call for case in self._plan.cases}
-        self.gpu_ms = 0.0
-        """GPU time spent on timing so far."""
+        self.gpu_ms = 0.0  # spent on timing so far
         for standby in cells.standby.values():
             standby.begin()
 
@@ -267,7 +265,6 @@ class MeasuredBench(StaticBench):
         return replace(result, seconds=round(time.monotonic() - started, 3))
 
     def expect_rivals(self) -> None:
-        """They are compiled while v0 is checked."""
         self._rivals_ahead.begin(expected(list(self._calls.values()), self._base))
 
     def rivals(self) -> tuple[Rival, ...]:
@@ -287,8 +284,7 @@ class MeasuredBench(StaticBench):
 
         def begin(case: str, name: RivalName, fresh: bool) -> None:
             fresh = self._learn_lanes(case, stock, fresh=True) or fresh
-            request = timing.OpenRequest("open", case, str(stock[case].folder), (), self._lanes[case], fresh, (name,))
-            self._judge.ask(request, timing.Opened)
+            self._put_on(case, stock[case], (), fresh, (name,))
 
         with self._turn:
             there = [case for case in cases if stock[case].folder is not None]
@@ -320,8 +316,14 @@ class MeasuredBench(StaticBench):
                 raise Objection(f"{case} cannot be replayed: {take.why_not}")
             if stock.kernels and not take.kernels:
                 raise Objection(f"{case} launches no Triton kernel any more")
-        lanes, arms = self._lanes.get(case, 1), tuple(str(take.folder) for take in some)
-        return self._judge.ask(timing.OpenRequest("open", case, str(stock.folder), arms, lanes, fresh), timing.Opened)
+        return self._put_on(case, stock, tuple(str(take.folder) for take in some), fresh)
+
+    def _put_on(
+        self, case: str, stock: Take, arms: tuple[str, ...], fresh: bool, rivals: tuple[str, ...] = ()
+    ) -> timing.Opened:
+        lanes, still = self._lanes.get(case, 1), self._rivals_ahead.standing_still
+        request = timing.OpenRequest("open", case, str(stock.folder), arms, lanes, fresh, rivals, still)
+        return self._judge.ask(request, timing.Opened)
 
     def _read(self, case: str, blocks: int, control: int, *, place: int = 0) -> timing.Blocks:
         return self._told(case, timing.BlocksRequest("blocks", place, blocks, control), timing.Blocks)

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from bot.analysis.symptoms import ASKED, COUNTERS
+from bot.analysis.symptoms import COUNTERS
 from bot.bench.gpu import Gpu
 from bot.bench.ncu_export import MOST_BYTES, Unreadable, parse
 from bot.bench.nvidia_tool import Tool, first_of
@@ -22,6 +22,8 @@ MOST_LAUNCHES = 48
 """Each is replayed some forty times for its counters."""
 _NAME = re.compile(r"[A-Za-z_]\w{0,199}", re.ASCII)
 WANTED = frozenset(alias for names in COUNTERS.values() for alias in names)
+BY_NAME = tuple(sorted(name for name in WANTED if not name.startswith(("launch__", "device__"))))
+"""What a launch is like comes with any other counter. A full set replays a kernel some forty times, and patches it."""
 
 
 def is_whole(path: Path) -> bool:
@@ -68,8 +70,9 @@ def unfit(tool: Tool | None, gpu: Gpu, sliced: bool) -> Counters | None:
     return None
 
 
-def arguments(tool: Tool, log: str, kernels: Iterable[str], *, extra: bool) -> tuple[str, ...]:
+def arguments(tool: Tool, log: str, kernels: Iterable[str], *, by_name: bool) -> tuple[str, ...]:
     """What comes before the program. The clocks stay as they are, and only these kernels between the marks count.
+    `by_name`: what is read of a profile and nothing else, in place of a set that every version has.
 
     The caches are emptied before each replay, as they are by other work where a kernel runs: what it reads of DRAM is
     then all it has to read. What it writes is not waited for, so up to an L2 cache of it is missing in DRAM's bytes.
@@ -79,7 +82,7 @@ def arguments(tool: Tool, log: str, kernels: Iterable[str], *, extra: bool) -> t
         str(tool.path),
         *("--clock-control", "none", "--cache-control", "all"),
         *("--target-processes", "all", "--profile-from-start", "off"),
-        *("--set", "full", *(("--metrics", ",".join(ASKED)) if extra else ())),
+        *(("--metrics", ",".join(BY_NAME)) if by_name else ("--set", "full")),
         *("--kernel-name-base", "function", "--kernel-name", f"regex:^({'|'.join(names)})$"),
         *("--launch-count", str(MOST_LAUNCHES), "--print-units", "base"),
         *("--csv", "--page", "raw", "--log-file", log),

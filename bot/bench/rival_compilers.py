@@ -146,9 +146,10 @@ class Compilers:
                     judge.ask(CompileRivalRequest("compile", self._kernel, job.call, job.name), RivalCompiled)
         finally:
             with self._turn:
-                self._at_work.pop(number)
                 self._under_way.pop(number, None)
             judge.close()
+            with self._turn:
+                self._at_work.pop(number)
 
     def _next(self, number: int) -> Job | None:
         with self._turn:
@@ -170,6 +171,12 @@ class Compilers:
             yield
         finally:
             self._go_on()
+
+    @property
+    def standing_still(self) -> int:
+        """How many keep a place on the GPU beside a clock."""
+        with self._turn:
+            return len(self._at_work) if self._still else 0
 
     def _stand_still(self) -> None:
         if self._working and not self._roomy():

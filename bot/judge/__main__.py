@@ -186,9 +186,8 @@ class Desk:
                     wanted = parse(OpenRequest, line)
                     call = self._calls[wanted.case]
                     arms, lanes = wanted.variants, wanted.lanes
-                    return self._clock.open(
-                        call, wanted.baseline, arms, lanes, fresh=wanted.fresh, rivals=wanted.rivals
-                    )
+                    how = {"fresh": wanted.fresh, "rivals": wanted.rivals, "still": wanted.still}
+                    return self._clock.open(call, wanted.baseline, arms, lanes, **how)
                 case "blocks":
                     asked = parse(BlocksRequest, line)
                     return self._clock.blocks(asked.variant, asked.blocks, asked.control)

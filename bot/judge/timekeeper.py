@@ -119,7 +119,7 @@ class Timekeeper:
         self._has_rivals = False
         self._driver = Driver()
         self._nvml = Nvml(gpu)
-        self._others = self._nvml.read().processes
+        self._others, self._still = self._nvml.read().processes, 0
         self._scored: dict[Key, Scored] = {}
         self._waiting: list[Replayer] = []
         self._playing: Replayer | None = None
@@ -152,8 +152,11 @@ class Timekeeper:
         *,
         fresh: bool,
         rivals: tuple[str, ...] = (),
+        still: int = 0,
     ) -> Opened:
-        """A rival computes the right results, so it never meets a variant, nor a process that played one."""
+        """A rival computes the right results, so it never meets a variant, nor a process that played one. `still`: how
+        many processes may be on the GPU that the bench made to stand still."""
+        self._still = still
         if rivals and (variants or not (fresh or self._has_rivals)):
             raise Unplayable("a rival is played beside v0 alone, in a process of its own")
         fresh, self._has_rivals = fresh or (self._has_rivals and not rivals), bool(rivals)
@@ -258,6 +261,10 @@ class Timekeeper:
         self._random.shuffle(arms)
         return (*arms, *reversed(arms))
 
+    def _expected(self) -> int:
+        """How many processes the GPU may have: this one and who plays among them."""
+        return self._others + self._still + len(self._waiting) + len(self._retired) + 2
+
     def _some(self, groups: Sequence[tuple[int, ...]]) -> tuple[list[dict[int, Four]], str, float]:
         """One block of v0 against each of these groups; none of them where something disturbed the batch."""
         orders = [self._order(group) for group in groups]
@@ -267,11 +274,7 @@ class Timekeeper:
         now = self._nvml.read()
         lanes = self._on.layout.lanes if self._on is not None else 1
         possible = all(t > 0 for t in times) and sum(times) * lanes <= wall
-        if (
-            now.is_disturbed
-            or now.processes > self._others + len(self._waiting) + len(self._retired) + 2
-            or not possible
-        ):
+        if now.is_disturbed or now.processes > self._expected() or not possible:
             return [], wrong, wall
         left, found = iter(times), []
         for group, order in zip(groups, orders, strict=True):

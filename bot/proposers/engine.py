@@ -115,15 +115,18 @@ def _may_repeat(brief: Brief, name: str) -> bool:
     return not earlier or (earlier[-1].is_accepted and len(earlier) < AGAIN.get(name, 1))
 
 
+def _made(name: str, text: str, only: str = "") -> Rewrite | None:
+    return combined.of_file(name, text, only) if name in TOGETHER else rewriting.of_file(name, text, only)
+
+
 def _rewrites(brief: Brief, name: str) -> Iterator[tuple[FilesRewrite, Change]]:
     """What a named transform makes of the incumbent, file by file or of all of them, and what it does to a launch."""
     if name in ACROSS_FILES:
         together = rewriting.of_files(name, brief.sources)
         yield from () if together is None else ((together, FORECASTS[name]),)
         return
-    made = combined.of_file if name in TOGETHER else rewriting.of_file
     for file in brief.sources:
-        rewrite, change = made(name, file.text), FORECASTS[name]
+        rewrite, change = _made(name, file.text), FORECASTS[name]
         if rewrite is None:
             continue
         if name in KNOWING:
@@ -158,18 +161,18 @@ def _alone(brief: Brief, name: str, *, races: bool) -> Iterator[tuple[float, Pro
     """Each kernel on its own, so that the forward's gain is not lost with the backward's: where it `races`, where it
     has raced, and after all of them together were rejected."""
     earlier = brief.rounds_with(name)
-    if name not in PER_KERNEL or (earlier and earlier[0].is_accepted):
+    if not (name in PER_KERNEL or name in combined.IN_ONE_KERNEL) or (earlier and earlier[0].is_accepted):
         return
     for file in brief.sources:
-        whole = rewriting.of_file(name, file.text)
+        whole = _made(name, file.text)
         for kernel in whole.kernels if whole is not None and len(whole.kernels) > 1 else ():
             technique = f"{name}:{kernel}"
             if brief.rounds_with(technique) or not (races or earlier or promise.of(brief, technique) is not None):
                 continue
-            rewrite = rewriting.of_file(name, file.text, kernel)
+            rewrite = _made(name, file.text, kernel)
             if rewrite is None:
                 continue
-            alone = dataclasses.replace(rewrite, title=f"{rewrite.title}, in {rewrite.kernels[0]} alone")
+            alone = dataclasses.replace(rewrite, title=f"{rewrite.title}, in {kernel} alone")
             found = _hypothesis(brief, name, technique, of_one_file(file.path, alone), FORECASTS[name])
             if found is not None:
                 yield found

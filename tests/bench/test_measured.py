@@ -36,6 +36,7 @@ class Judge:
         self.opened: list[tuple[str, str, int, bool]] = []
         self.last, self._refuses, self.started, self.slot_us = "", refuses, 0, 0.0
         self.asked: list[str] = []
+        self.still: list[int] = []
 
     def ask(self, request: Any, kind: Any) -> Any:
         self.last = request.do
@@ -48,6 +49,7 @@ class Judge:
         if isinstance(request, OpenRequest):
             who = "".join(request.rivals) or "v0"
             self.opened.append((request.case, who, request.lanes, request.fresh))
+            self.still.append(request.still)
             if self._refuses in request.rivals:
                 raise Objection("torch could not compile it")
             return Opened(request.lanes, SLOW_US if request.case == "slow" else QUICK_US, self.slot_us)
@@ -59,6 +61,8 @@ class Idle:
 
     def __init__(self, happened: list[str] | None = None) -> None:
         self._happened = happened if happened is not None else []
+
+    standing_still = 3
 
     def begin(self, jobs: Any) -> None:
         pass
@@ -92,6 +96,7 @@ def test_the_rival_of_a_winner_has_one_process_for_all_its_cases_and_leaves_none
     found = bench(judge, slow=1, quick=64).rivals_of_winner(("slow", "quick"))
     assert judge.opened == [("slow", "max-autotune", 1, True), ("quick", "max-autotune", 64, False)]
     assert judge.last == "close", "no variant meets what a rival left"
+    assert judge.still == [3, 3], "who stands still on the GPU is no stranger"
     assert [(one.case, one.reading is not None) for one in found] == [("slow", True), ("quick", True)]
 
 
@@ -355,6 +360,8 @@ def test_compilers_of_rivals_stand_still_while_profilers_look(monkeypatch: pytes
 
 
 class Ahead:
+    standing_still = 0
+
     def __init__(self) -> None:
         self.told: list[tuple[str, object]] = []
 

@@ -129,7 +129,7 @@ def test_a_table_is_read_whatever_the_program_said(tmp_path: Path) -> None:
 
 
 def test_clocks_stay_and_only_these_kernels_are_profiled() -> None:
-    words = ncu.arguments(TOOL, "/cell/answer/ncu.csv", ["_fwd", "_bwd", "x' -o /etc/passwd", "a|b"], extra=True)
+    words = ncu.arguments(TOOL, "/cell/answer/ncu.csv", ["_fwd", "_bwd", "x' -o /etc/passwd", "a|b"], by_name=True)
     line = " ".join(words)
     assert "--clock-control none" in line and "--cache-control all" in line and "--profile-from-start off" in line
     assert "--kernel-name regex:^(_bwd|_fwd)$" in line
@@ -137,7 +137,9 @@ def test_clocks_stay_and_only_these_kernels_are_profiled() -> None:
     wanted = {"dram__bytes_read.sum", "dram__bytes_write.sum", "lts__t_sectors_srcunit_tex.sum"}
     assert wanted <= set(asked.split(",")) and set(asked.split(",")) <= ncu.WANTED
     assert "passwd" not in line
-    assert "--metrics" not in ncu.arguments(TOOL, "log", ["_k"], extra=False)
+    assert "--set" not in words, "a full set has what nobody reads, and takes twice as long"
+    plain = ncu.arguments(TOOL, "log", ["_k"], by_name=False)
+    assert "--metrics" not in plain and "--set full" in " ".join(plain)
 
 
 def installed(folder: Path, version: str = "2025.3.1.0") -> Path:

@@ -130,8 +130,10 @@ def test_where_a_clock_runs_they_stand_still_and_go_on_afterwards() -> None:
     work = Compilers("softmax", judges.start, most=1)
     work.begin(jobs("a", "b"))
     assert slow.begun["a"].wait(20)
+    assert work.standing_still == 0
     with work.held():
         assert judges.told == ["1 stands still"]
+        assert work.standing_still == 1
         slow.over["a"].set()  # what had been launched ends by itself
         time.sleep(0.1)
         assert judges.cases == ["a"], "nobody begins another one"

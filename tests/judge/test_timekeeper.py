@@ -133,12 +133,14 @@ class Verified:
     def spoil(self) -> None: ...
 
 
-def playing(*, slots: int = MOST_SLOTS, wrong: int | None = None, disturbed: bool = False) -> tuple[Timekeeper, Player]:
+def playing(
+    *, slots: int = MOST_SLOTS, wrong: int | None = None, disturbed: bool = False, processes: int = 2, still: int = 0
+) -> tuple[Timekeeper, Player]:
     made: Any = object.__new__(Timekeeper)
     player = Player()
     made._playing, made._on, made._turns, made._random = player, Verified(slots, wrong), 0, secrets.SystemRandom()
-    made._others, made._waiting, made._retired = 1, [], []
-    made._nvml = SimpleNamespace(read=lambda: SimpleNamespace(is_disturbed=disturbed, processes=2))
+    made._others, made._still, made._waiting, made._retired = 1, still, [], []
+    made._nvml = SimpleNamespace(read=lambda: SimpleNamespace(is_disturbed=disturbed, processes=processes))
     return made, player
 
 
@@ -179,6 +181,15 @@ def test_a_batch_that_was_disturbed_counts_for_nobody() -> None:
     assert (found.blocks, found.voided) == (((), ()), 5)
     told = keeper.blocks(0, 5, 2)
     assert (told.blocks, told.control, told.voided) == ((), (), 7)
+
+
+@pytest.mark.parametrize(("processes", "still", "voided"), [(3, 0, 0), (4, 0, 5), (4, 1, 0), (5, 1, 5)])
+def test_a_stranger_on_the_gpu_disturbs_and_whom_the_bench_made_stand_still_does_not(
+    processes: int, still: int, voided: int
+) -> None:
+    """One other was there from the start; the judge and the replayer are two more."""
+    keeper, _ = playing(processes=processes, still=still)
+    assert keeper.common((0, 1), 5).voided == voided
 
 
 @pytest.mark.parametrize(

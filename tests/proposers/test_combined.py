@@ -17,6 +17,7 @@ from tests.proposers.test_promise import race, racer, told
 
 WHOLE, PARTS = "fewer_instructions", ("divide_once", "base_two")
 SLOW = (0.9, 0.9)
+KERNELS = ("_geglu_forward_kernel", "_geglu_backward_kernel")
 OTHERS = ("walk_rows", "rows_at_once")
 
 
@@ -89,6 +90,32 @@ def test_rows_are_cut_into_tiles_and_numbered_tile_by_tile() -> None:
     assert rewriting.of_file("last_axis_first", text) is None, "one program a row has no other axis"
     assert "(n_rows, triton.cdiv(n_cols, BLOCK_SIZE))" in found.text
     assert found.text.count("tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)") == len(found.kernels)
+
+
+def test_all_rows_are_cut_and_the_tiles_of_one_kernel_put_in_order() -> None:
+    text = sample("geglu")
+    tiled, forward, backward = (rewriting.of_file("tile_rows", text), *KERNELS)
+    alone = combined.of_file("tiles_in_order", text, backward)
+    assert alone is not None and tiled is not None and alone.kernels == tiled.kernels
+    assert alone.text == rewriting.of_file("last_axis_first", tiled.text, backward).text  # type: ignore[union-attr]
+    assert alone.text != combined.of_file("tiles_in_order", text, forward).text  # type: ignore[union-attr]
+
+
+def test_each_kernels_tiles_race_in_order_beside_all_of_them() -> None:
+    """Where one gains by it what the other loses."""
+    ideas = engine.openers(told(kernel="geglu", has_opening_ahead=True))
+    racing = {idea.hypothesis.technique: idea.hypothesis.title for idea in ideas}
+    assert {f"tiles_in_order:{kernel}" for kernel in KERNELS} | {"tiles_in_order", "tile_rows"} <= set(racing)
+    assert all(racing[f"tiles_in_order:{kernel}"].endswith(f"in {kernel} alone") for kernel in KERNELS)
+
+
+def test_the_order_of_one_kernels_tiles_has_a_round_where_it_promises_most() -> None:
+    one, other = (f"tiles_in_order:{kernel}" for kernel in KERNELS)
+    laps = {"tile_rows": 1.27, "tiles_in_order": 1.29, one: 1.26, other: 1.31}
+    known = told(*(racer(idea, 1.0, gain) for idea, gain in laps.items()), kernel="geglu")
+    idea = engine.propose(known)
+    assert idea is not None and idea.hypothesis.technique == other
+    assert next_of(after(known, idea, Decision.REJECTED)) == "tiles_in_order"
 
 
 def test_without_a_race_nobody_tries_two_at_once() -> None:

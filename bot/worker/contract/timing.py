@@ -54,6 +54,8 @@ class OpenRequest:
     """In a new process, or in the one that is playing."""
     rivals: tuple[str, ...] = ()
     """Arms of the judge's own behind v0, and then there is no variant."""
+    still: int = 0
+    """Processes of the bench's own that stand still on the GPU: no strangers."""
 
 
 @dataclasses.dataclass(frozen=True)
