@@ -100,9 +100,10 @@ def same_trees(stock: Path, winners: Path) -> dict[str, Any]:
 
 
 def environment(scratch: Path, arm: str) -> dict[str, str]:
-    """Without what would choose other kernels, and with a cache of compiled kernels for each tree."""
+    """Without what would choose other kernels, and with a cache for each tree of what was compiled, and of what kernels
+    that tune themselves chose."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("LIGER_")}
-    return {**kept, "TRITON_CACHE_DIR": str(scratch / f"triton-{arm}")}
+    return {**kept, "TRITON_CACHE_DIR": str(scratch / f"triton-{arm}"), "TRITON_CACHE_AUTOTUNING": "1"}
 
 
 def ran(asked: argparse.Namespace, scratch: Path, number: int, arm: str) -> dict[str, Any]:
