@@ -49,7 +49,12 @@ def processes() -> int:
 
 def leaves_room() -> bool:
     """Whether a clock may run beside it: whoever launches on the GPU is not to wait for a processor."""
-    return min(len(os.sched_getaffinity(0)), _quota()) - processes() >= LEFT_FREE
+    return processors() - processes() >= LEFT_FREE
+
+
+def processors() -> int:
+    """Those that may be kept busy."""
+    return int(min(len(os.sched_getaffinity(0)), _quota()))
 
 
 def _quota() -> float:

@@ -238,13 +238,13 @@ class MeasuredBench(StaticBench):
     def race(self, entries: tuple[Entry, ...]) -> Result:
         """Many versions of one source beside v0, for what is worth a round; nothing of it is published."""
         started, stock = time.monotonic(), self._stock()
-        limits = Limits(race.RECORD_S, self._deadlines.gpu_memory_bytes)
+        limits, at_once = Limits(race.RECORD_S, self._deadlines.gpu_memory_bytes), min(race.RECORDERS, len(entries))
         lead = sources_digest(entries[0].files) if entries and self._takes.tunes else ""
 
         def record(laid: Laid, cases: tuple[str, ...]) -> Mapping[str, Take] | Fault:
             if (digest := sources_digest(laid.files)) == sources_digest(self._base):
                 return stock
-            return self._takes.brief(laid, cases, limits, alone=digest == lead)
+            return self._takes.brief(laid, cases, limits, at_once=at_once, alone=digest == lead)
 
         def begin(case: str, takes: Sequence[Take], fresh: bool) -> None:
             learnt = self._learn_lanes(case, stock, fresh=fresh)

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bot.bench import overlay
+from bot.bench import compile_pool, overlay
 from bot.bench.cell import Places, places, run_cell
 from bot.bench.checks import Checked, Checker, Laid
 from bot.bench.launcher import Limits
@@ -27,6 +27,12 @@ TUNING = "autotune"
 TUNES_FOR = 2.0
 """Times what everybody has, for v0 where its text speaks of tuning: fused_moe compiles and times 16 to 40 settings
 of a kernel, and took 41 s on an H100 for the forward of one shape of three."""
+MOST_RECORDERS = 4
+"""Most of a recording is compiling, one kernel after the other: eight cases of rms_norm take a process 8 s."""
+EACH_MIB = 8192
+"""Of the GPU's memory each is left as much: a context, and inputs and results several times."""
+CHECKED_BESIDE = 5
+"""Who is checked is recorded meanwhile, and checks keep four times as many processors busy."""
 PATIENCE, AT_LEAST_S = 4.0, 30.0
 """A variant has so much of v0's own time for the same work, and this beyond it: its kernels may take twice as long to
 compile. Whoever hangs is not waited for as if it were any kernel."""
@@ -137,10 +143,18 @@ class GpuChecker(Checker):
             new = tuple(choice for choice in take.choices if _subject(choice) not in told)
             self._learnt[case] = (*self._learnt.get(case, ()), *new)[:MAX_CHOICES]
 
+    def _recorders(self, laid: Laid, at_once: int) -> int:
+        """How many processes record one of so many variants. One chooses for all cases where a kernel tunes itself."""
+        memory = self._cells.gpu.memory_mib if self._cells.gpu is not None else 0
+        if self.tunes or any(TUNING in file.text for file in laid.files):
+            return 1
+        room = compile_pool.processors() // at_once, memory // (EACH_MIB * at_once)
+        return max(1, min(MOST_RECORDERS, *room))
+
     def _compute(self, laid: Laid, where: Places, calls: tuple[Call, ...], *, scored: bool) -> CheckAnswer | Fault:
         """`scored`: every scored case is recorded, unless that was done apart."""
         cases = self._cases if scored and laid.name not in self._apart else ()
-        answer = self._carried_out(where, self._request(laid, where, calls, cases))
+        answer = self._carried_out(where, self._request(laid, where, calls, cases, at_once=CHECKED_BESIDE))
         if isinstance(answer, Fault):
             return answer
         if cases:
@@ -159,20 +173,33 @@ class GpuChecker(Checker):
         return answer
 
     def _request(
-        self, laid: Laid, where: Places, checks: tuple[Call, ...], cases: tuple[Call, ...], *, brief: bool = False
+        self,
+        laid: Laid,
+        where: Places,
+        checks: tuple[Call, ...],
+        cases: tuple[Call, ...],
+        *,
+        at_once: int,
+        brief: bool = False,
     ) -> GpuRequest:
         subject = overlay.subject(self._site, laid.files, self._cells.sandbox.path_of(where.source))
-        wanted = [call.case for call in cases or self._cases]
-        return GpuRequest("gpu", subject, checks, cases, self._plan.fills, brief=brief, pins=self.pins(wanted))
+        pins, hands = self.pins([call.case for call in cases or self._cases]), self._recorders(laid, at_once)
+        return GpuRequest("gpu", subject, checks, cases, self._plan.fills, brief, pins, hands)
 
     def _record(
-        self, laid: Laid, calls: tuple[Call, ...], limits: Limits | None = None, *, brief: bool = False
+        self,
+        laid: Laid,
+        calls: tuple[Call, ...],
+        limits: Limits | None = None,
+        *,
+        at_once: int = CHECKED_BESIDE,
+        brief: bool = False,
     ) -> tuple[GpuAnswer | Fault, Path]:
         """And where the recordings lie, in `laid`."""
         folder = laid.folder / "record-request"
         folder.mkdir()
         where = places(self._cells, f"{laid.name}/record", laid.source, folder)
-        request = self._request(laid, where, (), calls, brief=brief)
+        request = self._request(laid, where, (), calls, at_once=at_once, brief=brief)
         if limits is None:
             return self._carried_out(where, request), where.answer.host
         return run_cell(self._cells, where, request, GpuAnswer, limits, {}), where.answer.host
@@ -220,12 +247,12 @@ class GpuChecker(Checker):
         return checked
 
     def brief(
-        self, laid: Laid, cases: Collection[str], limits: Limits, *, alone: bool = False
+        self, laid: Laid, cases: Collection[str], limits: Limits, *, at_once: int, alone: bool = False
     ) -> dict[str, Take] | Fault:
-        """Recordings alone, of some cases: for a race, from which no number is published. They lie in `laid`. Who has
-        the GPU for itself is believed in what it chose."""
+        """Recordings alone, of some cases: for a race, from which no number is published. They lie in `laid`, and
+        `at_once` are made. Who has the GPU for itself is believed in what it chose."""
         calls = tuple(call for call in self._cases if call.case in cases)
-        answer, lies = self._record(laid, calls, limits, brief=True)
+        answer, lies = self._record(laid, calls, limits, at_once=at_once, brief=True)
         if isinstance(answer, Fault):
             return answer
         if (why := _refused(answer)) is not None:

@@ -109,7 +109,7 @@ def _gpu(request: GpuRequest, inputs: Path, outputs: Path) -> Any:
     torch.cuda.init()
     switches = manners.switches()
     op = load_op(request.subject)
-    if request.cases:  # one of several that share a request tells it for all
+    if request.cases and request.recorders:  # one of several that share a request tells it for all
         tell_imported(Path(request.subject.root), outputs)
     return lambda: gpu_job.gpu_job(op, request, inputs, outputs, switches)
 

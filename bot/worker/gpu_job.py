@@ -140,9 +140,8 @@ def _local_bytes(taper: Taper) -> tuple[tuple[str, int], ...]:
     return tuple(worst.items())
 
 
-def _record(op: Any, request: GpuRequest, number: int, outputs: Path) -> Recording:
-    call, fills = request.cases[number], dict(request.fills)
-    folder = outputs / f"tape-{number}"
+def _record(op: Any, request: GpuRequest, call: Call, outputs: Path) -> Recording:
+    fills, folder = dict(request.fills), outputs / f"tape-{call.id}"
     folder.mkdir()
     peak = 0
     traced: tuple[Traced, ...] = ()
@@ -175,8 +174,8 @@ def gpu_job(op: Any, request: GpuRequest, inputs: Path, outputs: Path, switches:
         for call in request.checks:
             calls.append(check_call(op, call, inputs, outputs, switches))
         calls = list(manners.asked_often(request.checks, calls, lambda call: repeat(op, call, inputs)))
-        for number in range(len(request.cases)):
-            recordings.append(_record(op, request, number, outputs))
+        for call in request.cases:
+            recordings.append(_record(op, request, call, outputs))
     except ContextLost as error:
         return GpuAnswer(tuple(calls), tuple(recordings), Refusal("memory", clip(str(error))))
     return GpuAnswer(tuple(calls), tuple(recordings))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import signal
 import sys
@@ -19,20 +20,32 @@ from bot.worker.contract.gpu import GpuAnswer, GpuRequest
 from bot.worker.nursery import leave
 
 MOST = 8
-"""Recordings are one share where there are any, checks the others. Each takes a GPU context, about half a GiB of the
+"""Recordings are a share where there are any, checks the others. Each takes a GPU context, about half a GiB of the
 GPU's memory."""
 FEWEST_CHECKS = 8
 """As many are not worth a second context."""
 Work = Callable[[GpuRequest], tuple[GpuAnswer, int]]
 
 
+def _recordings(request: GpuRequest, processors: int) -> tuple[GpuRequest, ...]:
+    """Neighbours stay together: forward and backward of a shape launch some of the same kernels."""
+    count = len(request.cases)
+    hands = max(1, min(request.recorders, processors, count))
+    ends = [count * n // hands for n in range(hands + 1)]
+    alone = dataclasses.replace(request, checks=())
+    shares = [dataclasses.replace(alone, cases=request.cases[a:b]) for a, b in itertools.pairwise(ends)]
+    return (shares[0], *(dataclasses.replace(share, recorders=0) for share in shares[1:]))
+
+
 def shares_of(request: GpuRequest, processors: int) -> tuple[GpuRequest, ...]:
-    """The recordings, and the checks dealt out like cards: neighbours cost about the same and go to different hands."""
+    """The recordings, in a share or several, and the checks dealt out like cards: neighbours cost about the same and go
+    to different hands."""
     hands = min(MOST, processors) - bool(request.cases)
+    first, *others = _recordings(request, processors)
     if hands < 1 or len(request.checks) <= FEWEST_CHECKS:
-        return (request,)
+        return (dataclasses.replace(first, checks=request.checks), *others)
     dealt = tuple(dataclasses.replace(request, checks=request.checks[n::hands], cases=()) for n in range(hands))
-    return (dataclasses.replace(request, checks=()), *dealt) if request.cases else dealt
+    return (first, *others, *dealt) if request.cases else dealt
 
 
 def warm() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bot.bench import takes
+from bot.bench import compile_pool, takes
 from bot.bench.cell import Cells, Places
 from bot.bench.checks import Laid
 from bot.bench.interpreter import TargetPython
@@ -176,7 +176,8 @@ class Bench:
 
     def __init__(self, scratch: Path, monkeypatch: pytest.MonkeyPatch, *cases: str) -> None:
         python = TargetPython(executable=Path("/usr/bin/python3"), version="3.12.3", roots=(), libraries=())
-        cells = Cells(python, Sandbox("limits only"), scratch / "suitcase", scratch, SimpleNamespace())  # type: ignore[arg-type]
+        self.gpu = SimpleNamespace(memory_mib=143771)
+        cells = Cells(python, Sandbox("limits only"), scratch / "suitcase", scratch, self.gpu)  # type: ignore[arg-type]
         checks, draws = (tuple(Call(n, n, "forward", (), (), f"{n}.in") for n in names) for names in (CHECKS, DRAWS))
         for call in (*checks, *draws):
             (scratch / call.blob).touch()
@@ -224,19 +225,53 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     return Bench(tmp_path, monkeypatch, "forward-4x8", "forward-8x8")
 
 
+@pytest.mark.parametrize(
+    ("processors", "memory_mib", "at_once", "recorders"),
+    [
+        (16, 143771, 8, 2),
+        (15, 143771, 8, 1),
+        (16, 143771, 5, 3),
+        (64, 143771, 1, 4),
+        (16, 81559, 8, 1),
+        (16, 81559, 5, 1),
+        (16, 81920, 5, 2),
+        (16, 24576, 1, 3),
+        (2, 143771, 5, 1),
+    ],
+)
+def test_so_many_record_as_there_are_processors_and_memory_for(
+    processors: int, memory_mib: int, at_once: int, recorders: int, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.tuned, bench.gpu.memory_mib = False, memory_mib
+    monkeypatch.setattr(compile_pool, "processors", lambda: processors)
+    bench.answer(("forward-4x8", ()))
+    bench.checker.brief(bench.laid("v1"), ["forward-4x8"], LIMITS, at_once=at_once)
+    assert bench.asked[-1].recorders == recorders
+
+
+def test_one_records_all_of_who_may_tune_itself(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It chooses once, for every case."""
+    monkeypatch.setattr(compile_pool, "processors", lambda: 64)
+    bench.answer(("forward-4x8", ()))
+    bench.checker.brief(bench.laid("v1"), ["forward-4x8"], LIMITS, at_once=1)
+    bench.tuned = False
+    bench.checker.brief(bench.laid("v2"), ["forward-4x8"], LIMITS, at_once=1)
+    assert [request.recorders for request in bench.asked] == [1, 4]
+
+
 def test_what_v0_chose_is_handed_on_to_all_that_is_held_against_it(bench: Bench) -> None:
     bench.answer(("forward-4x8", (CHOICE,)), ("forward-8x8", (CHOICE, WIDER)))
     assert bench.checker.check_baseline(bench.laid("v0")).fault is None
     assert bench.checker.check(bench.laid("v1")).fault is None
     bench.answer(("forward-4x8", (CHOICE,)))
-    assert not isinstance(bench.checker.brief(bench.laid("v2"), ["forward-4x8"], LIMITS), Fault)
+    assert not isinstance(bench.checker.brief(bench.laid("v2"), ["forward-4x8"], LIMITS, at_once=1), Fault)
     assert [request.pins for request in bench.asked] == [(), (), (CHOICE, WIDER), (CHOICE, WIDER), (CHOICE,)]
 
 
 def test_a_take_says_what_its_kernels_spill(bench: Bench) -> None:
     one = Recording("forward-4x8", "", "it sorts", 5, (), (), local_bytes=(("_k", 24),))
     bench.answers = GpuAnswer((), (one,))
-    found = bench.checker.brief(bench.laid("v1"), ["forward-4x8"], LIMITS)
+    found = bench.checker.brief(bench.laid("v1"), ["forward-4x8"], LIMITS, at_once=1)
     assert not isinstance(found, Fault)
     assert found["forward-4x8"].local_bytes == (("_k", 24),)
 
@@ -316,7 +351,7 @@ def test_of_a_race_only_who_was_recorded_alone_is_believed(alone: bool, bench: B
     bench.answer(("forward-4x8", (CHOICE,)), ("forward-8x8", ()))
     bench.checker.check_baseline(bench.laid("v0"))
     bench.answer(("forward-4x8", (own,)))
-    assert not isinstance(bench.checker.brief(bench.laid("v1"), ["forward-4x8"], LIMITS, alone=alone), Fault)
+    assert not isinstance(bench.checker.brief(bench.laid("v1"), ["forward-4x8"], LIMITS, at_once=1, alone=alone), Fault)
     assert bench.checker.pins(["forward-4x8"]) == ((CHOICE, own) if alone else (CHOICE,))
 
 

@@ -58,6 +58,37 @@ def test_recordings_alone_are_one_share() -> None:
     assert shares_of(alone, processors=16) == (alone,)
 
 
+@pytest.mark.parametrize(
+    ("recorders", "processors", "cases"),
+    [(1, 16, [6]), (2, 16, [3, 3]), (4, 16, [1, 2, 1, 2]), (4, 2, [3, 3]), (9, 16, [1] * 6), (4, 1, [6]), (0, 16, [6])],
+)
+def test_several_may_record_and_the_first_of_them_tells_what_was_imported(
+    recorders: int, processors: int, cases: list[int]
+) -> None:
+    """Neighbours stay together: what the backward of a shape needs of its forward is compiled once."""
+    asked = dataclasses.replace(
+        request(), checks=(), cases=tuple(call(f"case{n}") for n in range(6)), recorders=recorders
+    )
+    shares = shares_of(asked, processors)
+    assert [len(share.cases) for share in shares] == cases
+    assert tuple(case for share in shares for case in share.cases) == asked.cases
+    assert [share.recorders for share in shares] == [recorders, *[0] * (len(cases) - 1)]
+
+
+def test_several_record_beside_those_who_check() -> None:
+    shares = shares_of(dataclasses.replace(request(), recorders=2), processors=16)
+    assert [(len(share.cases), bool(share.checks)) for share in shares[:3]] == [(1, False), (1, False), (0, True)]
+    assert len(shares) == 2 + MOST - 1
+    first, other = shares_of(dataclasses.replace(request(FEWEST_CHECKS), recorders=2), processors=16)
+    assert (len(first.cases), len(first.checks), len(other.cases), len(other.checks)) == (1, FEWEST_CHECKS, 1, 0)
+
+
+def test_several_recorders_are_answered_for_in_the_order_of_the_request(tmp_path: Path) -> None:
+    answer, code = carry_out(dataclasses.replace(request(), recorders=2), honest, tmp_path, processors=4)
+    assert code == Exit.OK and [recording.case for recording in answer.recordings] == ["big", "long"]
+    assert len(answer.calls) == 20
+
+
 @pytest.mark.parametrize(("checks", "processors", "count"), [(FEWEST_CHECKS, 16, 1), (FEWEST_CHECKS + 1, 16, MOST)])
 def test_a_few_checks_are_not_worth_it(checks: int, processors: int, count: int) -> None:
     assert len(shares_of(request(checks), processors)) == count

@@ -78,6 +78,8 @@ class GpuRequest:
     """Recordings alone: neither memory nor what the profiler sees. For kernels of our own."""
     pins: tuple[Choice, ...] = ()
     """What autotuned kernels chose before: the same one, with the same list and on the same grid, is not tuned anew."""
+    recorders: int = 1
+    """So many processes record at most, side by side; 0 for one of them that is not the first."""
 
 
 @dataclasses.dataclass(frozen=True)
