@@ -14,7 +14,7 @@ from bot.bench.interpreter import TargetPython
 from bot.bench.launcher import Ended, Limits, Running, run_process, signal_of
 from bot.bench.nursery import Nursery
 from bot.bench.sandbox import Mount, Sandbox, confined
-from bot.bench.standby import Room, Standby
+from bot.bench.standby import Ready, Room, Standby
 from bot.bench.suitcase import command, environment
 from bot.model.measurement import Fault
 from bot.worker.contract import (
@@ -33,7 +33,7 @@ from bot.worker.contract import (
     read_bytes,
     render,
 )
-from bot.worker.contract.door import WAIT
+from bot.worker.contract.door import TO_IMPORT, WAIT
 from bot.worker.contract.gpu import GpuAnswer, GpuRequest
 from bot.worker.contract.harvest import HarvestAnswer
 from bot.worker.contract.hosting import HostAnswer
@@ -169,20 +169,31 @@ def start_afresh(
     return run_process(argv, environment=variables, directory=where.home, limits=limits)
 
 
+def answer_of(room: Room) -> Mount:
+    return Mount(room.answer, f"{INSIDE}/answer", writable=True)
+
+
+def _waiting_in(room: Room, cells: Cells, memory_bytes: int, gpu: Gpu | None, around: Around) -> Running:
+    source, request = Mount(room.source, f"{INSIDE}/source"), Mount(room.request, f"{INSIDE}/request")
+    where = Places(source, request, answer_of(room), room.home)
+    variables = _variables(cells, where, {}, gpu)
+    argv = _argv(cells, where, memory_bytes, variables, gpu, around, first=(WAIT,))
+    return Running(argv, environment=variables, directory=room.home)
+
+
+def watched_standby(cells: Cells, room: Room, memory_bytes: int, around: Around) -> Ready:
+    """One worker that stands ready inside a program that watches it."""
+    room.make()
+    (room.request / TO_IMPORT).write_text("\n".join(cells.standby[True].modules), encoding="ascii")
+    return Ready(room, _waiting_in(room, cells, memory_bytes, cells.gpu, around))
+
+
 def with_standby(cells: Cells, memory_bytes: int, *, most: int | None = None) -> Cells:
     """The same, with workers that can stand ready, several with the GPU and one without; none was started yet."""
 
     def starting(gpu: Gpu | None) -> Callable[[Room], Running]:
         def start(room: Room) -> Running:
-            where = Places(
-                Mount(room.source, f"{INSIDE}/source"),
-                Mount(room.request, f"{INSIDE}/request"),
-                Mount(room.answer, f"{INSIDE}/answer", writable=True),
-                room.home,
-            )
-            variables, around = _variables(cells, where, {}, gpu), Around((), (Mount(room.beside, BESIDE),))
-            argv = _argv(cells, where, memory_bytes, variables, gpu, around, first=(WAIT,))
-            return Running(argv, environment=variables, directory=room.home)
+            return _waiting_in(room, cells, memory_bytes, gpu, Around((), (Mount(room.beside, BESIDE),)))
 
         return start
 

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from bot.bench import ncu, overlay
-from bot.bench.cell import Around, Cells, Places, answered, places, run_cell, start_afresh
+from bot.bench.cell import (
+    Around,
+    Cells,
+    Places,
+    answer_of,
+    answered,
+    places,
+    run_cell,
+    start_afresh,
+    watched_standby,
+)
+from bot.bench.checks import Laid
 from bot.bench.launcher import Limits
 from bot.bench.nvidia_tool import Tool
 from bot.bench.sandbox import Mount
+from bot.bench.standby import Ready, Room
 from bot.errors import OperatorError
 from bot.model.measurement import Fault
 from bot.model.profiling import Busy, Counters, Timeline
@@ -50,6 +64,30 @@ class Scene:
     plan: Plan
     memory_bytes: int
     pins: tuple[Choice, ...] = ()
+
+
+class Scenes:
+    """Lays out what a bench has looked at, and takes it away again."""
+
+    def __init__(
+        self,
+        cells: Cells,
+        site: KernelSite,
+        plan: Plan,
+        memory_bytes: int,
+        lay: Callable[[tuple[SourceFile, ...]], Laid],
+        pins: Callable[[], tuple[Choice, ...]],
+    ) -> None:
+        self._cells, self._site, self._plan, self._memory_bytes = cells, site, plan, memory_bytes
+        self._lay, self._pins = lay, pins
+
+    @contextmanager
+    def of(self, files: tuple[SourceFile, ...]) -> Iterator[Scene]:
+        laid, known = self._lay(files), (self._plan, self._memory_bytes, self._pins())
+        try:
+            yield Scene(self._cells, self._site, files, laid.folder, laid.source, *known)
+        finally:
+            shutil.rmtree(laid.folder, ignore_errors=True)
 
 
 def _places(scene: Scene, name: str) -> Places:
@@ -105,14 +143,37 @@ def largest(plan: Plan) -> list[Call]:
     return [best[name].call for name in directions or best]
 
 
-def _profiled(scene: Scene, kernels: Sequence[str], tool: Tool, name: str, *, by_name: bool) -> Counters:
+def _around(tool: Tool, answer: str, kernels: Sequence[str], *, by_name: bool) -> Around:
+    argv = ncu.arguments(tool, f"{answer}/{ncu.LOG}", kernels, by_name=by_name)
+    return Around(argv, (Mount(tool.home, str(tool.home)),))
+
+
+def begin(cells: Cells, kernels: Sequence[str], memory_bytes: int) -> Ready | None:
+    """Nsight Compute around a worker that stands ready: to start both is half of what counters take. None where nothing
+    would be asked, or nobody stands ready; who asks then starts afresh."""
+    tool = ncu.find_tool() if cells.gpu is not None and True in cells.standby and kernels else None
+    if tool is None or cells.gpu is None or ncu.unfit(tool, cells.gpu, ncu.is_sliced(cells.gpu)) is not None:
+        return None
+    room = Room(cells.scratch / "profiler")
+    answer = cells.sandbox.path_of(answer_of(room))
+    try:
+        return watched_standby(cells, room, memory_bytes, _around(tool, answer, kernels, by_name=True))
+    except OSError:
+        return None
+
+
+def _profiled(
+    scene: Scene, kernels: Sequence[str], tool: Tool, name: str, *, by_name: bool, ready: Ready | None = None
+) -> Counters:
     where = _places(scene, name)
     request = _request(scene, where, largest(scene.plan), "counters")
     (where.request.host / REQUEST).write_text(render(request), encoding="utf-8")
-    log = f"{scene.cells.sandbox.path_of(where.answer)}/{ncu.LOG}"
-    around = Around(ncu.arguments(tool, log, kernels, by_name=by_name), (Mount(tool.home, str(tool.home)),))
     limits = Limits(NCU_SECONDS, scene.memory_bytes)
-    ended = start_afresh(scene.cells, where, limits, {}, scene.cells.gpu, around)
+    if ready is not None and ready.running.is_alive:
+        ended = ready.carry_out(where.source.host, where.request.host, where.answer.host, limits)
+    else:
+        around = _around(tool, scene.cells.sandbox.path_of(where.answer), kernels, by_name=by_name)
+        ended = start_afresh(scene.cells, where, limits, {}, scene.cells.gpu, around)
     found = ncu.read(where.answer.host / ncu.LOG, ended.output, tool)
     if found.status == "failed" and ended.stopped:
         return ncu.said("failed", f"Nsight Compute was ended: {ended.stopped}, after {ended.seconds:.0f} s", tool)
@@ -123,8 +184,9 @@ def _profiled(scene: Scene, kernels: Sequence[str], tool: Tool, name: str, *, by
     return found.model_copy(update={"detail": f"{found.detail}{told}"[:400]})
 
 
-def counters(scene: Scene, kernels: Sequence[str]) -> Counters:
-    """All cases in one process, as most of its time is its start. What it read before one went wrong stands."""
+def counters(scene: Scene, kernels: Sequence[str], ready: Ready | None = None) -> Counters:
+    """All cases in one process, as most of its time is its start. What it read before one went wrong stands. `ready`:
+    as `begin` made it for these kernels."""
     gpu = scene.cells.gpu
     assert gpu is not None
     tool = ncu.find_tool()
@@ -133,13 +195,15 @@ def counters(scene: Scene, kernels: Sequence[str]) -> Counters:
         return refused or ncu.said("absent", "there is no Nsight Compute (ncu) on this machine")
     if not kernels:
         return ncu.said("nothing_launched", "no launch of a Triton kernel was recorded", tool)
-    found = _profiled(scene, kernels, tool, "ncu", by_name=True)
+    found = _profiled(scene, kernels, tool, "ncu", by_name=True, ready=ready)
     if found.status == "failed" and "metric" in found.detail:
         found = _profiled(scene, kernels, tool, "ncu-plain", by_name=False)
     return found
 
 
-def look(scene: Scene, kernels: Sequence[str], clocked: Callable[[], None] = lambda: None) -> Found:
+def look(
+    scene: Scene, kernels: Sequence[str], clocked: Callable[[], None] = lambda: None, ready: Ready | None = None
+) -> Found:
     """Both kinds of evidence. What goes wrong here is told and ends nothing. `clocked` is called when no clock runs any
     more: counters do not mind company on the host, its own time does."""
     seen: tuple[Timeline, ...] = ()
@@ -148,6 +212,6 @@ def look(scene: Scene, kernels: Sequence[str], clocked: Callable[[], None] = lam
             seen = timelines(scene)
         finally:
             clocked()
-        return Found(counters(scene, kernels), seen, tuple(call.case for call in largest(scene.plan)))
+        return Found(counters(scene, kernels, ready), seen, tuple(call.case for call in largest(scene.plan)))
     except (OperatorError, OSError, ValueError) as error:
         return Found(ncu.said("failed", str(error)[:300]), seen)

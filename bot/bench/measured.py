@@ -5,9 +5,8 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,12 +21,13 @@ from bot.bench.effort import Effort
 from bot.bench.gpu import Gpu
 from bot.bench.lanes import lanes_for
 from bot.bench.launcher import Limits
-from bot.bench.looking import Found, Scene, look
+from bot.bench.looking import Found, Scenes, begin, look
 from bot.bench.measure import Deadlines, StaticBench
 from bot.bench.race import Entry, Result
 from bot.bench.readings import Wrong, goes_on, paired, recorded, timing_of, with_clock
 from bot.bench.rival_compilers import Job, compilers, expected, of_winner
 from bot.bench.rivals import Heat
+from bot.bench.standby import Ready
 from bot.bench.takes import GpuChecker, Take
 from bot.bench.under_compile import Finalists
 from bot.model.measurement import (
@@ -76,11 +76,15 @@ class MeasuredBench(StaticBench):
         self._ahead = Ahead(partial(self._run, checked=None, passports=True), self._fit, self._takes.forget)
         self._calls = {case.call.case: case.call for case in self._plan.cases}
         self.gpu_ms = 0.0  # spent on timing so far
+        self._profiler: Ready | None = None
+        self._scenes = Scenes(cells, site, self._plan, deadlines.gpu_memory_bytes, self._lay, self._takes.all_pins)
         for standby in cells.standby.values():
             standby.begin()
 
     def close(self) -> None:
         self._rivals_ahead.end(0)
+        if self._profiler is not None:
+            self._profiler.dismiss()
         super().close()
 
     def _make_checker(self, inputs: Path, limits: Limits) -> Checker:
@@ -195,8 +199,12 @@ class MeasuredBench(StaticBench):
 
     def look(self, files: tuple[SourceFile, ...], kernels: Sequence[str], clocked: Callable[[], None]) -> Found:
         """What profilers see of these files: never a time that is published."""
-        with self._rivals_ahead.held(), self._scene(files) as scene:
-            return look(scene, kernels, clocked)
+        with self._rivals_ahead.held(), self._scenes.of(files) as scene:
+            return look(scene, kernels, clocked, self._profiler)
+
+    def expect_look(self, kernels: Sequence[str]) -> None:
+        """Profilers come up while rivals are played."""
+        self._profiler = begin(self._cells, kernels, self._deadlines.gpu_memory_bytes)
 
     def asked_last(
         self,
@@ -218,22 +226,13 @@ class MeasuredBench(StaticBench):
 
     def sanitized(self, files: tuple[SourceFile, ...]) -> Sanitized:
         """What these files do to memory that is not theirs, and v0 does not."""
-        with self._scene(files) as mine, self._scene(self._base) as stock:
+        with self._scenes.of(files) as mine, self._scenes.of(self._base) as stock:
             return sanitizer.sanitized(mine, stock)
 
     def under_compile(self, files: tuple[SourceFile, ...]) -> UnderCompile:
         """What torch.compile makes of these files where it takes v0."""
-        with self._scene(files) as mine, self._scene(self._base) as stock:
+        with self._scenes.of(files) as mine, self._scenes.of(self._base) as stock:
             return self._finalists.under_compile(mine, stock, self._checker.unheld)
-
-    @contextmanager
-    def _scene(self, files: tuple[SourceFile, ...]) -> Iterator[Scene]:
-        laid, memory = self._lay(files), self._deadlines.gpu_memory_bytes
-        pins = self._takes.pins(list(self._calls))
-        try:
-            yield Scene(self._cells, self._site, files, laid.folder, laid.source, self._plan, memory, pins)
-        finally:
-            shutil.rmtree(laid.folder, ignore_errors=True)
 
     def race(self, entries: tuple[Entry, ...]) -> Result:
         """Many versions of one source beside v0, for what is worth a round; nothing of it is published."""

@@ -95,6 +95,11 @@ class Ready:
             self.room.answer.rename(answer)
             shutil.rmtree(self.room.folder, ignore_errors=True)
 
+    def dismiss(self) -> None:
+        """Nobody needed it."""
+        self.running.kill()
+        shutil.rmtree(self.room.folder, ignore_errors=True)
+
 
 def _link(source: Path, target: Path, *, but: str = "") -> None:
     """The same files under a second name. Inside nobody may write them."""
@@ -123,6 +128,12 @@ class Standby:
         self._closed = False
         # A sandbox ends with the thread that started it, and most of ours live as long as one measurement.
         self._starter = ThreadPoolExecutor(max_workers=1)
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """What those are told to import who are started now."""
+        with self._turn:
+            return self._modules
 
     def learn(self, answer: Path) -> None:
         """What the untouched kernel had imported, libraries alone; only its word is taken, and only the first."""
@@ -162,7 +173,7 @@ class Standby:
             if self._has_learnt:
                 self._fill()
         if fallen:
-            _dismiss(ready)
+            ready.dismiss()
         return None if fallen else ready
 
     def close(self) -> None:
@@ -170,10 +181,5 @@ class Standby:
             self._closed = True
             waiting, self._waiting = self._waiting, []
         for ready in waiting:
-            _dismiss(ready)
+            ready.dismiss()
         self._starter.shutdown()
-
-
-def _dismiss(ready: Ready) -> None:
-    ready.running.kill()
-    shutil.rmtree(ready.room.folder, ignore_errors=True)

@@ -135,6 +135,9 @@ class GpuChecker(Checker):
         known = (choice for held in (self._pins, self._learnt) for case in cases for choice in held.get(case, ()))
         return tuple(dict.fromkeys(known))
 
+    def all_pins(self) -> tuple[Choice, ...]:
+        return self.pins([call.case for call in self._cases])
+
     def _learn(self, takes: Mapping[str, Take]) -> None:
         """The first word on a kernel stands, and v0's before all others."""
         for case, take in takes.items():

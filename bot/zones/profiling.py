@@ -38,6 +38,8 @@ T = TypeVar("T")
 class Looks(Protocol):
     """A bench with a GPU, which profilers can watch."""
 
+    def expect_look(self, kernels: Sequence[str]) -> None: ...
+
     def look(self, files: tuple[SourceFile, ...], kernels: Sequence[str], clocked: Callable[[], None]) -> Found: ...
 
 
@@ -87,6 +89,10 @@ def _names(baseline: Measurement) -> dict[str, tuple[str, ...]]:
     return {case.case: tuple(launch.kernel for launch in case.launches) for case in baseline.cases}
 
 
+def _launched(baseline: Measurement) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(launch.kernel for case in baseline.cases for launch in case.launches))
+
+
 def seen(
     bench: Bench, sources: tuple[SourceFile, ...], baseline: Measurement, clocked: Callable[[], None] = lambda: None
 ) -> Found | None:
@@ -95,8 +101,7 @@ def seen(
         clocked()
         return None
     names = _names(baseline)
-    asked = tuple(dict.fromkeys(name for launched in names.values() for name in launched))
-    found = bench.look(sources, asked, clocked)
+    found = bench.look(sources, _launched(baseline), clocked)
     kernels = placed(found.counters.kernels, found.asked, names)
     return dataclasses.replace(found, counters=found.counters.model_copy(update={"kernels": kernels}))
 
@@ -171,6 +176,8 @@ def profiled(
     if baseline.fault is not None:
         return baseline.fault
     baseline_read(baseline)
+    if watch and isinstance(bench, Looks):
+        bench.expect_look(_launched(baseline))
     launches = tuple(launch for case in baseline.cases for launch in case.launches)
     quiet = Event()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -130,6 +131,80 @@ def told(
     return looking.counters(scene, ["_rms_norm_forward_kernel"]), profiler
 
 
+class Ready:
+    """Stands for ncu with a worker in it that stands ready; what it leaves is the profiler's."""
+
+    def __init__(self, profiler: Profiler, alive: bool = True) -> None:
+        self.running, self._profiler = SimpleNamespace(is_alive=alive), profiler
+        self.used = 0
+
+    def carry_out(self, source: Path, request: Path, answer: Path, limits: Any) -> Ended:
+        self.used += 1
+        where = SimpleNamespace(request=SimpleNamespace(host=request), answer=SimpleNamespace(host=answer))
+        return self._profiler(None, where, limits, {}, H200, SimpleNamespace(argv=("--metrics",)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_a_profiler_that_stands_ready_is_asked_and_one_that_fell_is_started_afresh(
+    alive: bool, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    afresh, standing = Profiler((RAW, "")), Profiler((RAW, ""))
+    monkeypatch.setattr(looking, "start_afresh", afresh)
+    monkeypatch.setattr(ncu, "find_tool", lambda: TOOL)
+    monkeypatch.setattr(looking.overlay, "subject", lambda *_: looking_subject())
+    ready: Any = Ready(standing, alive)
+    found = looking.counters(scene, ["_rms_norm_forward_kernel"], ready)
+    assert (found.status, len(found.kernels)) == ("read", 2)
+    assert (ready.used, len(afresh.asked)) == ((1, 0) if alive else (0, 1))
+
+
+def test_one_that_lacks_a_counter_is_not_asked_twice(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    afresh = Profiler((RAW, ""))
+    monkeypatch.setattr(looking, "start_afresh", afresh)
+    monkeypatch.setattr(ncu, "find_tool", lambda: TOOL)
+    monkeypatch.setattr(looking.overlay, "subject", lambda *_: looking_subject())
+    ready: Any = Ready(Profiler(("", "==ERROR== Failed to find metric lts__t_bytes.sum\n")))
+    assert looking.counters(scene, ["_k"], ready).status == "read"
+    assert (ready.used, ["--metrics" in argv for argv in afresh.asked]) == (1, [False])
+
+
+@pytest.mark.parametrize(
+    ("tool", "gpu", "standby", "kernels", "begins"),
+    [
+        (TOOL, H200, True, ["_k"], True),
+        (None, H200, True, ["_k"], False),
+        (TOOL, None, True, ["_k"], False),
+        (TOOL, H200, False, ["_k"], False),
+        (TOOL, H200, True, [], False),
+        (TOOL, H200.model_copy(update={"name": "NVIDIA H200 MIG"}), True, ["_k"], False),
+    ],
+)
+def test_a_profiler_comes_up_where_it_will_be_asked(
+    tool: Any, gpu: Any, standby: bool, kernels: list[str], begins: bool, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[tuple[Path, tuple[str, ...]]] = []
+    monkeypatch.setattr(ncu, "find_tool", lambda: tool)
+    monkeypatch.setattr(
+        looking, "watched_standby", lambda cells, room, memory, around: started.append((room.folder, around.argv))
+    )
+    cells: Any = dataclasses.replace(scene.cells, gpu=gpu, standby={True: SimpleNamespace()} if standby else {})
+    looking.begin(cells, kernels, 2**30)
+    assert bool(started) is begins
+    if begins:
+        ((folder, argv),) = started
+        assert argv[argv.index("--log-file") + 1] == str(folder / "answer" / ncu.LOG)
+
+
+def test_one_that_cannot_be_started_is_no_news(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(ncu, "find_tool", lambda: TOOL)
+    monkeypatch.setattr(looking, "watched_standby", full)
+    cells: Any = dataclasses.replace(scene.cells, standby={True: SimpleNamespace()})
+    assert looking.begin(cells, ["_k"], 2**30) is None
+
+
 def looking_subject() -> Any:
     from bot.worker.contract import Subject
 
@@ -141,7 +216,7 @@ def test_both_directions_are_profiled_in_one_process_and_named(scene: Scene, mon
     assert (found.status, len(found.kernels), found.detail) == ("read", 2, "2 launches, clocks as they were")
     assert profiler.cases == [["forward-30", "backward-20"]]
     monkeypatch.setattr(looking, "timelines", lambda scene: ())
-    monkeypatch.setattr(looking, "counters", lambda scene, kernels: found)
+    monkeypatch.setattr(looking, "counters", lambda scene, kernels, ready: found)
     assert looking.look(scene, ["_k"]).asked == ("forward-30", "backward-20")
 
 

@@ -347,14 +347,14 @@ def test_compilers_of_rivals_stand_still_while_profilers_look(monkeypatch: pytes
     happened: list[str] = []
     made: Any = bench(Judge(), Idle(happened))
 
-    def look(scene: Any, kernels: Any, clocked: Any) -> str:
+    def look(scene: Any, kernels: Any, clocked: Any, ready: Any) -> str:
         happened.append("timelines")
         clocked()
         happened.append("counters")
         return "found"
 
     monkeypatch.setattr(measured, "look", look)
-    monkeypatch.setattr(made, "_scene", lambda files: contextlib.nullcontext())
+    made._scenes, made._profiler = SimpleNamespace(of=lambda files: contextlib.nullcontext()), None
     assert made.look(tiny.files(), (), lambda: happened.append("clocked")) == "found"
     assert happened == ["held", "timelines", "clocked", "counters", "free"]
 

@@ -12,7 +12,7 @@ from threading import Thread
 import pytest
 
 from bot.bench import overlay
-from bot.bench.cell import Cells, places, run_cell, with_standby
+from bot.bench.cell import Around, Cells, answered, places, run_cell, watched_standby, with_standby
 from bot.bench.choosing import open_measured_bench
 from bot.bench.compile_pool import request
 from bot.bench.gpu import Gpu
@@ -23,7 +23,7 @@ from bot.bench.standby import ALWAYS, Room, Standby
 from bot.bench.suitcase import pack
 from bot.errors import OperatorError
 from bot.model.measurement import Fault
-from bot.worker.contract import Argument, Call, CompileAnswer, TensorSpec
+from bot.worker.contract import REQUEST, Argument, Call, CompileAnswer, TensorSpec, render
 from bot.worker.contract.door import IMPORTED, TO_IMPORT
 from tests.bench import tiny
 from tests.bench.test_cell import FOREVER, LEAVES
@@ -75,6 +75,25 @@ def test_one_that_stood_ready_answers_as_one_that_starts_afresh(cells: Cells, tm
     ready = compiled(cells, tmp_path / "ready")
     assert isinstance(ready, CompileAnswer)
     assert dataclasses.replace(ready, slowest_s=afresh.slowest_s) == afresh, "but for the time it took"
+
+
+@pytest.mark.long
+def test_one_stands_ready_inside_a_program_that_watches_it(cells: Cells, tmp_path: Path) -> None:
+    """As a profiler does: it is told to import what all others are, and answers as they do."""
+    watched = dataclasses.replace(cells, standby={True: cells.standby[False]})
+    words = ("/usr/bin/env", "WATCHED=1")
+    ready = watched_standby(watched, Room(tmp_path / "room"), 6 * 2**30, Around(words))
+    assert (ready.room.request / TO_IMPORT).read_text().split() == list(cells.standby[False].modules)
+    tree = tiny.write_tree(tmp_path / "tree")
+    source = overlay.lay(tree, tiny.SITE, tiny.files(), tmp_path / "source")
+    (tmp_path / "request").mkdir()
+    where = places(cells, f"{tmp_path.name}-watched", source, tmp_path / "request")
+    asked = request(overlay.subject(tiny.SITE, tiny.files(), cells.sandbox.path_of(where.source)), "sm_90", (CALL,))
+    (where.request.host / REQUEST).write_text(render(asked))
+    ended = ready.carry_out(where.source.host, where.request.host, where.answer.host, LIMITS)
+    found = answered(where, ended, CompileAnswer, LIMITS)
+    assert isinstance(found, CompileAnswer) and found.cases[0].launches, found
+    ready.dismiss()
 
 
 @pytest.mark.parametrize(("code", "kind", "seconds"), [(LEAVES, "protocol", PATIENCE_S), (FOREVER, "run_timeout", 3.0)])

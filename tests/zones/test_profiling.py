@@ -36,7 +36,11 @@ class Watched(FakeBench):
         self.waited_for.append(passports)
         return super().measure(files, passports=passports)
 
+    def expect_look(self, kernels: Sequence[str]) -> None:
+        self.expected = tuple(kernels)
+
     def look(self, files: tuple[SourceFile, ...], kernels: Sequence[str], clocked: Callable[[], None]) -> Found:
+        assert self.expected == tuple(kernels), "profilers come up while rivals are played, told the same"
         assert self.compiling.wait(PATIENCE_S if self._beside else 0.1) is self._beside
         self.looked.set()
         clocked()
@@ -115,6 +119,9 @@ def test_passports_that_failed_beside_others_are_asked_for_alone(tmp_path: Path)
         def stamped(self, files: tuple[SourceFile, ...]) -> tuple[Passport, ...]:
             self.asked += 1
             return super().stamped(files) if self.asked > 1 else ()
+
+        def expect_look(self, kernels: Sequence[str]) -> None:
+            pass
 
         def look(self, files: tuple[SourceFile, ...], kernels: Sequence[str], clocked: Callable[[], None]) -> Found:
             clocked()

@@ -26,11 +26,15 @@ class Lame(FakeBench):
 
     right = 0
     asked = 0
+    expected = 0
 
     def measure(self, files: tuple[SourceFile, ...], *, passports: bool) -> Measurement:
         found = super().measure(files, passports=passports)
         checks = tuple(row.model_copy(update={"passed": n < self.right}) for n, row in enumerate(found.checks))
         return found.model_copy(update={"checks": checks})
+
+    def expect_look(self, kernels: Sequence[str]) -> None:
+        type(self).expected += 1
 
     def look(self, files: tuple[SourceFile, ...], kernels: Sequence[str], clocked: Any) -> Any:
         type(self).asked += 1
@@ -42,7 +46,7 @@ def test_profilers_are_asked_only_of_a_kernel_that_can_be_held_against_itself(ri
     (tmp_path / "tree").mkdir()
     subject = analysing._subject(analysing.Asked("rms_norm", sample(), "", None, "sm_90"))
     shift = Shift(Campaign(id="c"), Workshop(repo=None, python="", scratch=tmp_path, gpu=H200))  # type: ignore[arg-type]
-    Lame.right, Lame.asked = right, 0
+    Lame.right, Lame.asked, Lame.expected = right, 0, 0
     bench: Any = Lame(sample(), *subject[:2], "sm_90", "", tmp_path)
     if right:
         with pytest.raises(RuntimeError, match="a profiler was asked"):
@@ -51,4 +55,4 @@ def test_profilers_are_asked_only_of_a_kernel_that_can_be_held_against_itself(ri
         with pytest.raises(Preflight, match="cannot be held against itself: it passes none of its checks") as found:
             shift._looked_at(bench, subject, "sm_90", ())
         assert found.value.reason is ReasonCode.PREFLIGHT_FAILED
-    assert Lame.asked == right
+    assert Lame.asked == Lame.expected == right
