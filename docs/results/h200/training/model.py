@@ -33,6 +33,8 @@ class Size:
     vocabulary: int
     batch: int
     tokens: int
+    dense: bool = False
+    """Without a mixture of experts."""
 
 
 SIZES = {
@@ -255,7 +257,7 @@ KINDS = (
     Kind(RMSNorm, lambda size: Gated(size, liger.liger_swiglu), turn=by_pairs, streams=True),
     Kind(RMSNorm, lambda size: Gated(size, liger.liger_swiglu), turn=by_sections, attend=lambda size: sparsely),
     Kind(Modulated, lambda size: Gated(size, liger.liger_geglu), attend=lambda size: nearby),
-    Kind(LayerNorm, Mixture, attend=Sharing),
+    Kind(LayerNorm, lambda size: Gated(size, liger.liger_swiglu) if size.dense else Mixture(size), attend=Sharing),
 )
 """Like Llama; like Gemma 3; like Nemotron; like Llama 4, with hyper-connections; like Qwen2-VL; like a transformer of
 pictures; and what else the library has, with a mixture of experts."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import hashlib
 import inspect
 import json
@@ -35,6 +36,7 @@ def asked() -> argparse.Namespace:
     asking.add_argument("--warm", type=int, required=True)
     asking.add_argument("--rate", type=float, required=True)
     asking.add_argument("--seed", type=int, required=True)
+    asking.add_argument("--dense", action="store_true", help="without a mixture of experts")
     asking.add_argument("--nudge", action="store_true", help="begin a rounding error away")
     return asking.parse_args()
 
@@ -160,7 +162,7 @@ class Training:
         import model
         import torch
 
-        size = model.SIZES[self.asked.size]
+        size = dataclasses.replace(model.SIZES[self.asked.size], dense=self.asked.dense)
         data = self._data(size)
         with torch.device(self.home):
             torch.manual_seed(self.asked.seed)

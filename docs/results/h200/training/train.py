@@ -114,6 +114,7 @@ def ran(asked: argparse.Namespace, scratch: Path, number: int, arm: str) -> dict
     for name in ("size", "type", "steps", "warm", "rate", "seed"):
         words += [f"--{name}", str(getattr(asked, name))]
     words += ["--nudge"] if arm == NUDGED else []
+    words += ["--dense"] if asked.dense else []
     done = subprocess.run(words, env=environment(scratch, which), check=False)
     if done.returncode != 0 or not answer.exists():
         raise Refused(f"process {number}, {arm}, ended with {done.returncode} and without an answer")
@@ -327,6 +328,7 @@ def asked_for(arguments: Sequence[str] | None) -> argparse.Namespace:
     asking.add_argument("--winners", type=Path, required=True, metavar="TREE")
     asking.add_argument("--size", choices=RATES, default="small")
     asking.add_argument("--type", choices=TOLERANCES, help="default: bfloat16; float32 in the interpreter")
+    asking.add_argument("--dense", action="store_true", help="without experts, whose router decides by the last digit")
     asking.add_argument("--steps", type=int, default=8)
     asking.add_argument("--warm", type=int, default=1, help="steps before those, from the same start: kernels compile")
     asking.add_argument("--rate", type=float, help="of AdamW; default: by size")
@@ -350,7 +352,7 @@ def train(asked: argparse.Namespace) -> int:
         runs = [ran(asked, Path(scratch), number, arm) for number, arm in enumerate(ORDER, start=1)]
     same_start(runs, asked.steps)
     came_from(runs, told)
-    kept = {name: getattr(asked, name) for name in ("size", "type", "steps", "warm", "rate", "seed")}
+    kept = {name: getattr(asked, name) for name in ("size", "type", "dense", "steps", "warm", "rate", "seed")}
     raw = {"asked": kept, "tolerance": asdict(tolerance), "winners": told, "order": ORDER, "runs": runs}
     (asked.out / ANSWER).write_text(json.dumps(raw, indent=1) + "\n", encoding="utf-8")
     said, status = page(runs, told, tolerance)
