@@ -24,7 +24,7 @@ from bot.bench.launcher import Limits
 from bot.bench.looking import Found, Scenes, begin, look
 from bot.bench.measure import Deadlines, StaticBench
 from bot.bench.race import Entry, Result
-from bot.bench.readings import Wrong, goes_on, paired, recorded, timing_of, with_clock
+from bot.bench.readings import Wrong, all_paired, goes_on, recorded, timing_of, with_clock
 from bot.bench.rival_compilers import Job, compilers, expected, of_winner
 from bot.bench.rivals import Heat
 from bot.bench.standby import Ready
@@ -77,6 +77,7 @@ class MeasuredBench(StaticBench):
         self._calls = {case.call.case: case.call for case in self._plan.cases}
         self.gpu_ms = 0.0  # spent on timing so far
         self._profiler: Ready | None = None
+        self._may_win: Callable[[tuple[CaseResult, ...]], bool] = lambda cases: True
         self._scenes = Scenes(cells, site, self._plan, deadlines.gpu_memory_bytes, self._lay, self._takes.all_pins)
         for standby in cells.standby.values():
             standby.begin()
@@ -197,13 +198,15 @@ class MeasuredBench(StaticBench):
         pins = self._takes.pins([case.case for case in cases])
         return host.told_of(cases, host.Stage(self._cells, self._site, stock, mine, self._plan, memory, pins))
 
+    def weigh(self, may_win: Callable[[tuple[CaseResult, ...]], bool]) -> None:
+        self._may_win = may_win
+
     def look(self, files: tuple[SourceFile, ...], kernels: Sequence[str], clocked: Callable[[], None]) -> Found:
         """What profilers see of these files: never a time that is published."""
         with self._rivals_ahead.held(), self._scenes.of(files) as scene:
             return look(scene, kernels, clocked, self._profiler)
 
     def expect_look(self, kernels: Sequence[str]) -> None:
-        """Profilers come up while rivals are played."""
         self._profiler = begin(self._cells, kernels, self._deadlines.gpu_memory_bytes)
 
     def asked_last(
@@ -221,8 +224,7 @@ class MeasuredBench(StaticBench):
                 beside.submit(lambda: self._ahead.make(following()))
             went = beside.submit(self.under_compile, files)
             told = {"sanitized": self.sanitized(files), "under_compile": went.result()}
-        seconds = round(found.seconds + time.monotonic() - started, 3)
-        return found.model_copy(update={**told, "seconds": seconds})
+        return found.model_copy(update={**told, "seconds": round(found.seconds + time.monotonic() - started, 3)})
 
     def sanitized(self, files: tuple[SourceFile, ...]) -> Sanitized:
         """What these files do to memory that is not theirs, and v0 does not."""
@@ -370,7 +372,8 @@ class MeasuredBench(StaticBench):
         search = {case.case: self._search(case.case, mine, stock, fresh=i == 0) for i, case in enumerate(cases)}
         confirm: dict[str, list[tuple[Reading, Reading]]] = {case.case: [] for case in cases}
         bursts: dict[str, tuple[float, float]] = {}
-        if self._effort.processes and (self._effort.losers or goes_on(list(search.values()))):
+        worth = goes_on(list(search.values())) and self._may_win(all_paired(cases, search, confirm, {}, self._roofs))
+        if self._effort.processes and (self._effort.losers or worth):
             self._judge.ask(timing.StartRequest("start", self._effort.processes), timing.Started)
             for process in range(self._effort.processes):
                 if last := process == self._effort.processes - 1:
@@ -381,10 +384,7 @@ class MeasuredBench(StaticBench):
                         burst = self._judge.ask(timing.BurstRequest("burst"), timing.Burst)
                         bursts[case.case] = (round(burst.wall_ratio, 6), round(burst.event_ratio, 6))
         self._judge.ask(timing.CloseRequest("close"), timing.Closed)
-        return tuple(
-            paired(case, search[case.case], confirm[case.case], bursts.get(case.case), self._roofs[case.case])
-            for case in cases
-        )
+        return all_paired(cases, search, confirm, bursts, self._roofs)
 
     def _search(self, case: str, mine: dict[str, Take], stock: dict[str, Take], *, fresh: bool) -> Reading:
         self._open(case, (mine[case],), stock[case], fresh=fresh)

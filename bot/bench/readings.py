@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bot.analysis import racing
 from bot.bench.takes import Take
@@ -52,6 +52,19 @@ def goes_on(search: Sequence[Reading]) -> bool:
     if min(len(some) for some in blocks) < racing.LOOKS[0]:
         return True
     return racing.step(racing.standing(blocks)) is not racing.Step.DROP
+
+
+def all_paired(
+    cases: Sequence[CaseResult],
+    search: Mapping[str, Reading],
+    confirm: Mapping[str, Sequence[tuple[Reading, Reading]]],
+    bursts: Mapping[str, tuple[float, float]],
+    roofs: Mapping[str, float | None],
+) -> tuple[CaseResult, ...]:
+    """Each with what was read of it, by the names of the cases."""
+    return tuple(
+        paired(case, search[case.case], confirm[case.case], bursts.get(case.case), roofs[case.case]) for case in cases
+    )
 
 
 def paired(

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+from bot.analysis import stats
+from bot.analysis.estimate import timed
+from bot.analysis.paired import MIN_GAIN
+from bot.analysis.racing import SLACK
 from bot.campaign.lineage import TRY_TECHNIQUE, score_of, sources_of
+from bot.errors import BotError
 from bot.guardrails import judge, looked_at_again, prescreen
 from bot.guardrails.correctness import no_yardstick
 from bot.guardrails.hearing import Hearing
 from bot.model.campaign import Campaign, Origin, Profile
+from bot.model.commands import Goal
 from bot.model.ids import VariantNumber, variant_name
-from bot.model.measurement import Measurement
+from bot.model.measurement import CaseResult, Measurement, Runner
 from bot.model.variant import sources_digest
 from bot.model.verdict import Verdict
 
@@ -43,6 +52,30 @@ def verdict_on(campaign: Campaign, number: VariantNumber, measurement: Measureme
     """The verdict that would follow if this were measured of the round."""
     hearing = _hearing(campaign, number, measurement)
     return looked_at_again(hearing) if is_second_look(campaign, number) else judge(hearing)
+
+
+@runtime_checkable
+class Weighs(Protocol):
+    """A bench that reads a variant in one process first, and in fresh ones only where that may win."""
+
+    def weigh(self, may_win: Callable[[tuple[CaseResult, ...]], bool]) -> None: ...
+
+
+def may_win(campaign: Campaign, number: VariantNumber, runner: Runner, cases: tuple[CaseResult, ...]) -> bool:
+    """Whether what one process read of a variant leaves a way to beat the best so far. If it does not, fresh processes
+    need not be asked. What a person brought is read to the end, and so is whoever has v0 alone to beat."""
+    played, profile = campaign.round_of(number), campaign.profile
+    assert played is not None and profile is not None
+    glimpse = Measurement(runner=runner, source=played.variant.digest, cases=cases)
+    hearing = _hearing(campaign, number, timed(glimpse, profile.suite))
+    theirs = played.variant.hypothesis.technique == TRY_TECHNIQUE
+    if theirs or hearing.best <= 1 or hearing.goal is Goal.MEMORY:
+        return True
+    try:
+        found = stats.score(hearing.baseline, hearing.candidate, hearing.suite, hearing.scope, hearing.goal)
+    except (BotError, ValueError, ArithmeticError):  # what is wrong with it the verdict says
+        return True
+    return found.value >= hearing.best * (1 + MIN_GAIN - SLACK)
 
 
 def no_yardstick_for(profile: Profile, baseline: Measurement) -> str:

@@ -61,7 +61,7 @@ from bot.zones import elsewhere, oracle
 from bot.zones.finalists import asked_last
 from bot.zones.finishing import finished
 from bot.zones.intake import SEGMENT
-from bot.zones.judging import unrun, verdict_of
+from bot.zones.judging import Weighs, may_win, unrun, verdict_of
 from bot.zones.lateness import in_time
 from bot.zones.profiling import counted, profiled
 from bot.zones.racing import before_a_round, raced
@@ -235,6 +235,8 @@ class Shift:
         measurement = unrun(self.campaign, effect.number)
         if measurement is None:
             bench, passed, name = self.bench(profile), self._shop.passed, f"v{effect.number} checked and measured"
+            if isinstance(bench, Weighs):
+                bench.weigh(partial(may_win, self.campaign, effect.number, bench.runner))
             found = stepped(passed, name, lambda: bench.measure(files, passports=True), until_checked)
             measurement = timed(found, profile.suite)
             following = partial(self._following, effect, measurement)

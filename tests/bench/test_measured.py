@@ -229,12 +229,27 @@ def test_before_the_judge_reads_its_own_clock_all_is_quiet() -> None:
     judge = Judge()
     made: Any = bench(judge, slow=1, quick=64)
     made._roofs = {"slow": 1.0, "quick": 1.0}
-    made._effort = Effort(processes=3, losers=True)
+    made._effort, made._may_win = Effort(processes=3, losers=True), lambda cases: False
     takes, quiet = made._takes.takes("v1"), list[int]()
     cases = tuple(CaseResult(case=case) for case in ("slow", "quick"))
     made._of_variant(cases, takes, takes, lambda: quiet.append(judge.asked.count("open")))
     assert quiet == [2 + 2 * 2], "once, after the search and all processes but the last"
     assert judge.asked.index("burst") > 6 and judge.asked.count("burst") == 2
+    assert judge.last == "close"
+
+
+@pytest.mark.parametrize(("may_win", "fresh"), [(True, 1 + 2), (False, 1)])
+def test_fresh_processes_are_asked_where_what_one_read_may_win(may_win: bool, fresh: int) -> None:
+    judge, told = Judge(), list[Any]()
+    made: Any = bench(judge, slow=1, quick=64)
+    made._roofs, made._effort = {"slow": 1.0, "quick": 2.0}, Effort(processes=2)
+    made.weigh(lambda cases: told.append(cases) or may_win)
+    takes = made._takes.takes("v1")
+    found = made._of_variant(tuple(CaseResult(case=case) for case in ("slow", "quick")), takes, takes, lambda: None)
+    assert [fresh for _, _, _, fresh in judge.opened].count(True) == fresh
+    ((slow, quick),) = told
+    assert (slow.paired.confirm, quick.roof_us, slow.timing.median_us) == ((), 2.0, 1.0), "as one process read it"
+    assert [len(case.paired.confirm) for case in found] == [2 * may_win] * 2
     assert judge.last == "close"
 
 
