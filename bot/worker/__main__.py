@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 import traceback
 from pathlib import Path
 from typing import Any, cast
@@ -106,12 +107,15 @@ def _gpu(request: GpuRequest, inputs: Path, outputs: Path) -> Any:
     from bot.worker.loading import load_op
     from bot.worker.waiting import tell_imported
 
-    torch.cuda.init()
+    marks = [("asked", time.monotonic())]
+    torch.empty(1, device="cuda")
+    marks.append(("context", time.monotonic()))
     switches = manners.switches()
     op = load_op(request.subject)
+    marks.append(("imported", time.monotonic()))
     if request.cases and request.recorders:  # one of several that share a request tells it for all
         tell_imported(Path(request.subject.root), outputs)
-    return lambda: gpu_job.gpu_job(op, request, inputs, outputs, switches)
+    return lambda: gpu_job.gpu_job(op, request, inputs, outputs, switches, marks)
 
 
 def _harvest(request: HarvestRequest) -> Any:

@@ -140,7 +140,7 @@ def _local_bytes(taper: Taper) -> tuple[tuple[str, int], ...]:
     return tuple(worst.items())
 
 
-def _record(op: Any, request: GpuRequest, call: Call, outputs: Path) -> Recording:
+def _record(op: Any, request: GpuRequest, call: Call, outputs: Path, marks: list[tuple[str, float]]) -> Recording:
     fills, folder = dict(request.fills), outputs / f"tape-{call.id}"
     folder.mkdir()
     peak = 0
@@ -148,6 +148,7 @@ def _record(op: Any, request: GpuRequest, call: Call, outputs: Path) -> Recordin
     try:
         with tuning.pinned(request.pins) as tuned:
             peak = _peak(op, call, fills)
+            marks.append(("compiled and run", time.monotonic()))
             if not request.brief:
                 traced = _traced(op, call, fills, folder)
             tape, taper = _three_times(op, call, fills, folder)
@@ -166,7 +167,14 @@ def _record(op: Any, request: GpuRequest, call: Call, outputs: Path) -> Recordin
     return Recording(call.case, folder.name, "", peak, traced, kernels, choices=tuned.choices, local_bytes=local)
 
 
-def gpu_job(op: Any, request: GpuRequest, inputs: Path, outputs: Path, switches: dict[str, Any]) -> GpuAnswer:
+def gpu_job(
+    op: Any,
+    request: GpuRequest,
+    inputs: Path,
+    outputs: Path,
+    switches: dict[str, Any],
+    marks: list[tuple[str, float]],
+) -> GpuAnswer:
     """`switches` as they were before the op was imported."""
     calls: list[CallAnswer] = []
     recordings: list[Recording] = []
@@ -174,8 +182,10 @@ def gpu_job(op: Any, request: GpuRequest, inputs: Path, outputs: Path, switches:
         for call in request.checks:
             calls.append(check_call(op, call, inputs, outputs, switches))
         calls = list(manners.asked_often(request.checks, calls, lambda call: repeat(op, call, inputs)))
+        marks.append((f"{len(calls)} checks", time.monotonic()))
         for call in request.cases:
-            recordings.append(_record(op, request, call, outputs))
+            recordings.append(_record(op, request, call, outputs, marks))
+            marks.append(("recorded", time.monotonic()))
     except ContextLost as error:
         return GpuAnswer(tuple(calls), tuple(recordings), Refusal("memory", clip(str(error))))
-    return GpuAnswer(tuple(calls), tuple(recordings))
+    return GpuAnswer(tuple(calls), tuple(recordings), marks=tuple(marks))

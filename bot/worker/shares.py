@@ -98,6 +98,7 @@ def _together(request: GpuRequest, answers: list[GpuAnswer]) -> GpuAnswer:
         calls=tuple(calls[call.id] for call in request.checks if call.id in calls),
         recordings=tuple(recording for answer in answers for recording in answer.recordings),
         refusal=next((answer.refusal for answer in answers if answer.refusal is not None), None),
+        marks=tuple(mark for answer in answers for mark in answer.marks),
     )
 
 

@@ -43,7 +43,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def recorded(op: Worker, asked: GpuRequest, outputs: Path) -> tuple[Recording, ...]:
     outputs.mkdir()
-    answer = gpu_job.gpu_job(op, asked, outputs, outputs, {})
+    answer = gpu_job.gpu_job(op, asked, outputs, outputs, {}, [("asked", 1.0)])
     assert answer.refusal is None
     return answer.recordings
 
@@ -57,6 +57,14 @@ def test_a_worker_tunes_once_for_all_that_it_records_and_every_case_tells(
     assert first.choices == second.choices
     assert [choice.constants for choice in first.choices] == [(("BLOCK", 128),)]
     assert op.clock.timed == list(BLOCKS)
+
+
+def test_a_worker_tells_when_it_did_what(passes: None, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    answer = gpu_job.gpu_job(Worker(), request(), tmp_path, tmp_path / "out", {}, [("asked", 1.0)])
+    names, times = zip(*answer.marks, strict=True)
+    assert names == ("asked", "0 checks", *("compiled and run", "recorded") * 2)
+    assert list(times) == sorted(times)
 
 
 @pytest.mark.parametrize("brief", [False, True])

@@ -32,7 +32,8 @@ def request(checks: int = 20) -> GpuRequest:
 
 def honest(share: GpuRequest) -> tuple[GpuAnswer, int]:
     calls = tuple(CallAnswer(check.id, ()) for check in share.checks)
-    return GpuAnswer(calls, tuple(Recording(case.case, "tape", "", 0, (), ()) for case in share.cases)), Exit.OK
+    recordings = tuple(Recording(case.case, "tape", "", 0, (), ()) for case in share.cases)
+    return GpuAnswer(calls, recordings, marks=(("asked", 1.0),)), Exit.OK
 
 
 def test_recordings_are_one_share_and_neighbours_are_dealt_to_different_hands() -> None:
@@ -105,6 +106,7 @@ def test_the_answer_is_in_the_order_of_the_request_and_nothing_is_left_over(tmp_
     assert [told.id for told in answer.calls] == [f"c{n}" for n in range(20)]
     assert [recording.case for recording in answer.recordings] == ["big", "long"]
     assert answer.refusal is None
+    assert answer.marks == (("asked", 1.0),) * 4, "of each that had a share"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -113,3 +113,5 @@ class GpuAnswer:
     calls: tuple[CallAnswer, ...]
     recordings: tuple[Recording, ...]
     refusal: Refusal | None = None
+    marks: tuple[tuple[str, float], ...] = ()
+    """What was done when, by the machine's own clock: for whoever wonders where a round's time goes."""

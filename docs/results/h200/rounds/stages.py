@@ -51,21 +51,23 @@ STAGES: tuple[tuple[Any, tuple[str, ...]], ...] = (
 )
 
 
-def about(arguments: tuple[Any, ...]) -> str:
-    """What was asked for: the kind of a request, and its case."""
+def about(arguments: tuple[Any, ...], found: Any) -> str:
+    """What was asked for: the kind of a request, and its case; and what its worker did when, where it says so."""
     asked = next((one for one in arguments if type(one).__name__.endswith("Request")), None)
-    return "" if asked is None else f"{type(asked).__name__} {getattr(asked, 'case', '')}".strip()
+    said = [] if asked is None else [type(asked).__name__, getattr(asked, "case", "")]
+    return " ".join([*said, *(f"{name} {at - BEGAN:.1f}" for name, at in getattr(found, "marks", ()))]).strip()
 
 
 def watched(name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
     def run(*arguments: Any, **named: Any) -> Any:
-        began = time.monotonic()
+        began, found = time.monotonic(), None
         try:
-            return inner(*arguments, **named)
+            found = inner(*arguments, **named)
+            return found
         finally:
             now = time.monotonic()
             with TURN, Path(os.environ["STAGES"]).open("a", encoding="utf-8", newline="") as file:
-                csv.writer(file).writerow((f"{now - BEGAN:.2f}", f"{now - began:.2f}", name, about(arguments)))
+                csv.writer(file).writerow((f"{now - BEGAN:.2f}", f"{now - began:.2f}", name, about(arguments, found)))
 
     return run
 
