@@ -290,6 +290,7 @@ class MeasuredBench(StaticBench):
         with self._turn:
             there = [case for case in cases if stock[case].folder is not None]
             self._rivals_ahead.begin([Job(name, self._calls[case]) for name in heat.names for case in there])
+            self._judge.ask(timing.StartRequest("start", len(heat.names)), timing.Started)
             slow = self._rivals_ahead.finish(heat.names, heat.seconds)
             with self._rivals_ahead.held():
                 found = rivals.read(heat, there, begin, lambda case: self._read(case, rivals.BLOCKS, 0), Wrong, slow)

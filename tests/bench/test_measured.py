@@ -97,6 +97,7 @@ def test_the_rival_of_a_winner_has_one_process_for_all_its_cases_and_leaves_none
     assert judge.opened == [("slow", "max-autotune", 1, True), ("quick", "max-autotune", 64, False)]
     assert judge.last == "close", "no variant meets what a rival left"
     assert judge.still == [3, 3], "who stands still on the GPU is no stranger"
+    assert judge.started == 1, "it comes up while torch compiles"
     assert [(one.case, one.reading is not None) for one in found] == [("slow", True), ("quick", True)]
 
 
