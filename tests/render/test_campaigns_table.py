@@ -377,6 +377,19 @@ def test_a_campaign_that_went_on_later_says_how_long_it_lay(tmp_path: Path, paus
     assert (said["pace"] == "-") is is_one
 
 
+def test_the_median_of_all_races_and_of_all_searches_is_told(tmp_path: Path) -> None:
+    assert TABLE.paces([]) == ""
+    lines = facts("rms_norm-d")
+    races = [line["fact"]["race"] for line in lines if line["fact"]["kind"] == "numbers_raced"]
+    home = [sum(not racer["left"] for racer in race["racers"][1:]) for race in races]
+    rates = sorted(60 * count / race["seconds"] for count, race in zip(home, races, strict=True))
+    one = told(tmp_path, journal(lines))
+    middle = (rates[(len(rates) - 1) // 2] + rates[len(rates) // 2]) / 2
+    said = TABLE.paces([one])
+    assert f"at the median: {middle:.0f} in {len(rates)} races (at most {rates[-1]:.0f}, rms_norm" in said
+    assert f"and {float(TABLE.pace(one)):.1f} over 1 whole searches" in said
+
+
 def test_a_pause_after_the_search_leaves_its_pace(tmp_path: Path) -> None:
     lines = facts(SECOND)
     before = row(told(tmp_path, journal(lines)), tmp_path)["pace"]

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from bot.analysis.measured import CaseReading, is_paired, over_all
@@ -252,6 +253,24 @@ def pace(one: Read) -> str:
     return f"{(raced + judged) / spent:.1f}" if known else NONE
 
 
+def paces(found: Sequence[Read]) -> str:
+    """How many new sources a minute came home in races, and had a round or came home over whole searches."""
+    raced = [
+        (60 * sum(not racer.left for racer in race.others) / race.seconds, named(one))
+        for one in found
+        for race in one.campaign.races
+        if race.seconds
+    ]
+    whole = [float(told) for told in map(pace, found) if told != NONE]
+    if not raced or not whole:
+        return ""
+    most, whose = max(raced)
+    return (
+        f"New sources a minute, at the median: {median(rate for rate, _ in raced):.0f} in {len(raced)} races (at most "
+        f"{most:.0f}, {whose}), and {median(whole):.1f} over {len(whole)} whole searches, whose rounds read one each.\n"
+    )
+
+
 def rivals(one: Read) -> str:
     """How many times as fast as the variant that the figures are of, or as v0 where none was timed."""
     profile, number = one.campaign.profile, one.number
@@ -428,7 +447,7 @@ def page(folder: Path) -> str:
     found = read_all(folder)
     return "\n".join((
         "## By campaign", "", grid(SUMMARY, [summary_row(one, folder) for one in found]),
-        over_kernels(found), machines(found),
+        over_kernels(found), paces(found), machines(found),
         "## By case", "", grid(CASES, [row for one in found for row in case_rows(one)]),
     ))  # fmt: skip
 
