@@ -377,6 +377,24 @@ def test_a_campaign_that_went_on_later_says_how_long_it_lay(tmp_path: Path, paus
     assert (said["pace"] == "-") is is_one
 
 
+def test_what_the_campaigns_that_count_took_is_told_apart_from_the_librarys_tests(tmp_path: Path) -> None:
+    """FIRST took 374 s from its first line to its last, of which 177 s were tests; whoever did not end counts not."""
+    assert TABLE.cost([]) == ""
+    first = told(tmp_path, text_of(FIRST))
+    unended = replace(told(tmp_path / "b", renamed(until(facts(FIRST), "profiled"), "rope")))
+    tested = sum(run.seconds for run in first.campaign.finalization.tests)
+    whole = sum(TABLE.gaps(first.lines))
+    said = TABLE.cost([first, unended])
+    assert said.startswith(
+        f"Profile, search and judging of the 1 that count took {(whole - tested) / 60:.0f} min of a GPU"
+    )
+    assert f"took {tested / 60:.0f} min beside" in said and tested > 60 < whole - tested
+    paused = facts(FIRST)
+    later = datetime.fromisoformat(paused[-1]["at"]) + timedelta(seconds=TABLE.PAUSE_S + 1)
+    paused[-1]["at"] = later.isoformat()
+    assert TABLE.cost([told(tmp_path / "c", journal(paused))]).split(";")[0] <= said.split(";")[0], "nobody worked then"
+
+
 def test_the_median_of_all_races_and_of_all_searches_is_told(tmp_path: Path) -> None:
     assert TABLE.paces([]) == ""
     lines = facts("rms_norm-d")

@@ -345,13 +345,32 @@ def wrapper(one: Read) -> str:
     return f"{view.case_names(one.campaign)[case]}: {told}"
 
 
-def took(one: Read) -> str:
-    spent = gaps(one.lines)
+def _tested_s(one: Read) -> float:
     done = one.campaign.finalization
     runs = (*done.tests, *([done.untouched] if done.untouched else [])) if done else ()
+    return sum(run.seconds for run in runs)
+
+
+def cost(found: Sequence[Read]) -> str:
+    """What the campaigns that count took of a GPU, whatever was done twice for it."""
+    of_kernel = {one.kernel: one for one in found if one.is_over}
+    tested = [_tested_s(one) for one in of_kernel.values()]
+    spent = [sum(gap for gap in gaps(one.lines) if gap <= PAUSE_S) for one in of_kernel.values()]
+    judged = [all_of - tests for all_of, tests in zip(spent, tested, strict=True)]
+    if not judged:
+        return ""
+    each, tests = numbers.seconds(median(judged)), f"{sum(tested) / 60:.0f} min"
+    return (
+        f"Profile, search and judging of the {len(judged)} that count took {sum(judged) / 60:.0f} min of a GPU, the "
+        f"median of them {each}; the library's tests took {tests} beside.\n"
+    )
+
+
+def took(one: Read) -> str:
+    spent = gaps(one.lines)
     races = sum(race.seconds for race in one.campaign.races)
     pauses = sum(gap for gap in spent if gap > PAUSE_S)
-    parts = {"pauses": pauses, "races": races, "the library's tests": sum(run.seconds for run in runs)}
+    parts = {"pauses": pauses, "races": races, "the library's tests": _tested_s(one)}
     known = ", ".join(f"{what} {numbers.seconds(part)}" for what, part in parts.items() if part)
     return f"{numbers.seconds(sum(spent))}{f', of which {known}' if known else ''}"
 
@@ -447,7 +466,7 @@ def page(folder: Path) -> str:
     found = read_all(folder)
     return "\n".join((
         "## By campaign", "", grid(SUMMARY, [summary_row(one, folder) for one in found]),
-        over_kernels(found), paces(found), machines(found),
+        over_kernels(found), cost(found), paces(found), machines(found),
         "## By case", "", grid(CASES, [row for one in found for row in case_rows(one)]),
     ))  # fmt: skip
 
