@@ -59,15 +59,14 @@ def _pack(run: CommandRun) -> str:
 
 
 def _summary(busy: Sequence[CommandRun]) -> str:
-    """Their last lines, and before these what they come to: nobody adds up four of them by eye."""
-    said = "; ".join(run.summary for run in busy)
+    """What their last lines come to: nobody adds up eight of them by eye. They stand in the output."""
     if len(busy) == 1:
-        return said
+        return busy[0].summary
     found = Counter[str]()
     for run in busy:
         found.update({word: int(count) for count, word in COUNTED.findall(run.summary)})
     counts = ", ".join(f"{count} {word}" for word, count in found.items())
-    return f"{counts} in {len(busy)} processes: {said}".strip()
+    return f"{counts or 'they said no count'} in {len(busy)} processes"
 
 
 def _as_one(runs: Sequence[CommandRun]) -> CommandRun | None:

@@ -54,7 +54,8 @@ def test_every_test_runs_once_and_the_answer_is_one(tree: Tree) -> None:
     assert found is not None and found.passed
     assert tree.ran == [f"ran-{n}" for n in range(7)], "a second run of one would have failed"
     assert sorted(share for _, share in tree.asked) == ["0/3", "1/3", "2/3"]
-    assert found.summary.startswith("7 passed in 3 processes: 3 passed, 4 deselected in ")
+    assert found.summary == "7 passed in 3 processes"
+    assert "3 passed, 4 deselected in " in found.output, "what each of them said can be read"
     assert found.argv == (sys.executable, "-m", "pytest", "test_op.py", "-q", "-p", "no:cacheprovider")
 
 
