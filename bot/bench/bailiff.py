@@ -18,7 +18,7 @@ from bot.bench.interpreter import TargetPython
 from bot.bench.suitcase import command, environment
 from bot.errors import OperatorError
 from bot.worker.contract import Complaint, ContractError, parse, render
-from bot.worker.contract.timing import TIED
+from bot.worker.contract.timing import TIED, Started
 
 ANSWER_SECONDS = 300
 """To open a case it may wait for who rests, for who comes up, and for a rival that torch compiles."""
@@ -46,12 +46,13 @@ class Judge:
         *,
         pauses: bool = False,
     ) -> None:
-        """`pauses`: whether it may be made to stand still. It goes then with the thread that started it: who stands
-        still does not hear that nobody is left to ask."""
+        """`pauses`: whether it may be made to stand still. It goes then with the thread that started it, as who stands
+        still does not hear that nobody is left to ask, and says when it is tied."""
         home.mkdir(parents=True, exist_ok=True)
         self._log = (home / log).open("wb")
+        words = (TIED, str(os.getpid())) if pauses else ()
         self._process = subprocess.Popen(
-            command(python, "judge", str(suitcase), (TIED,) if pauses else (), MEMORY_BYTES, on_gpu=gpu is not None),
+            command(python, "judge", str(suitcase), words, MEMORY_BYTES, on_gpu=gpu is not None),
             cwd=home,
             env=environment(str(home), gpu.environment if gpu is not None else {}),
             stdin=subprocess.PIPE,
@@ -114,9 +115,14 @@ class Judge:
         self._tell(signal.SIGCONT)
 
     def _tell(self, number: signal.Signals) -> None:
+        """The judge alone: a compiler that it started touches no GPU, ends by itself, and is tied to nobody."""
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, number)
+                os.kill(self._process.pid, number)
+
+    def wait_until_tied(self) -> None:
+        """One that may pause says so itself: before that it would not go with whoever started it."""
+        self.receive(Started)
 
     def stop(self) -> None:
         """Whoever waits for its answer hears that it is gone, and closes it."""

@@ -100,47 +100,60 @@ class Compilers:
         self._left: deque[Job] = deque()
         self._threads: list[threading.Thread] = []
         self._at_work: dict[int, Judge] = {}
+        self._tied: set[int] = set()
+        """Of these, those who may be made to stand still: one that is still coming up has no job yet."""
         self._under_way: dict[int, tuple[Job, float]] = {}
         self._too_long: set[tuple[RivalName, str]] = set()
+        self._stopped: set[int] = set()
         self._count = 0
         self._working: set[int] = set()
-        self._still, self._watch = False, _Watch()
+        self._holders, self._watch = 0, _Watch()
         self._turn = threading.Condition()
 
     def begin(self, jobs: Sequence[Job]) -> None:
         """Those that were never begun: what failed once or was stopped is compiled by whoever plays it."""
-        new = [job for job in jobs if (job.name, job.call.case) not in self._begun and job.name in COMPILED]
-        self._begun |= {(job.name, job.call.case) for job in new}
         with self._turn:
+            new = [job for job in jobs if (job.name, job.call.case) not in self._begun and job.name in COMPILED]
+            self._begun |= {(job.name, job.call.case) for job in new}
             self._left.extend(new)
         self._hire()
 
     def _hire(self) -> None:
-        """As many as there is work for."""
+        """As many as there is work for, or fewer where the machine has no more."""
         with self._turn:
             more = min(self._most - len(self._working), len(self._left))
-            numbers = range(self._count + 1, self._count + 1 + more)
-            self._count += len(numbers)
-            self._working |= set(numbers)
-        for number in numbers:
-            thread = threading.Thread(target=self._work, args=(number,), daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            for number in range(self._count + 1, self._count + 1 + more):
+                thread = threading.Thread(target=self._work, args=(number,), daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:
+                    return
+                self._count = number
+                self._working.add(number)
+                self._threads.append(thread)
 
     def _work(self, number: int) -> None:
+        begun = False
         try:
-            self._compile_all(number, self._start(number))
+            judge = self._start(number)
+            begun = True
+            self._compile_all(number, judge)
         except (OSError, OperatorError):  # it is gone, or never came; others go on
-            return
+            pass
         finally:
             with self._turn:
                 self._working.discard(number)
                 self._turn.notify_all()
+        if begun:  # what it took along is lost, and what is left has one hand less
+            self._hire()
 
     def _compile_all(self, number: int, judge: Judge) -> None:
         with self._turn:
             self._at_work[number] = judge
         try:
+            judge.wait_until_tied()
+            with self._turn:
+                self._tied.add(number)
             while (job := self._next(number)) is not None:
                 with contextlib.suppress(Objection):
                     judge.ask(CompileRivalRequest("compile", self._kernel, job.call, job.name), RivalCompiled)
@@ -150,13 +163,15 @@ class Compilers:
             judge.close()
             with self._turn:
                 self._at_work.pop(number)
+                self._tied.discard(number)
 
     def _next(self, number: int) -> Job | None:
+        """Nobody begins while all stand still, and who has nothing to begin need not wait for that."""
         with self._turn:
             self._under_way.pop(number, None)
             self._turn.notify_all()
-            self._turn.wait_for(lambda: not self._still)
-            if not self._left:
+            self._turn.wait_for(lambda: not self._holders or not self._left)
+            if not self._left or number in self._stopped:
                 self._working.discard(number)
                 return None
             job = self._left.popleft()
@@ -166,8 +181,12 @@ class Compilers:
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Nobody is at work on the GPU while this lasts. Afterwards they go on, if its memory was enough for both."""
-        self._stand_still()
+        if (self._working or self._at_work) and not self._roomy():
+            self.end(AFTERWARDS_S)
+        with self._turn:
+            self._holders += 1
         try:
+            self._stand_still()
             yield
         finally:
             self._go_on()
@@ -176,26 +195,26 @@ class Compilers:
     def standing_still(self) -> int:
         """How many keep a place on the GPU beside a clock."""
         with self._turn:
-            return len(self._at_work) if self._still else 0
+            return len(self._tied) if self._holders else 0
 
     def _stand_still(self) -> None:
-        if self._working and not self._roomy():
-            self.end(AFTERWARDS_S)
         with self._turn:
-            self._still = True
-            self._watch.stop()
-            for judge in self._at_work.values():
-                judge.pause()
-            busy = bool(self._under_way)
+            if self._holders == 1:
+                self._watch.stop()
+            for number in self._tied:
+                self._at_work[number].pause()
+            busy = bool(self._at_work)
         if busy:
             time.sleep(SETTLES_S)
 
     def _go_on(self) -> None:
         with self._turn:
-            for judge in self._at_work.values():
-                judge.go_on()
+            self._holders -= 1
+            if self._holders:
+                return
+            for number in self._tied:
+                self._at_work[number].go_on()
             self._watch.go_on()
-            self._still = False
             self._turn.notify_all()
 
     def _is_done(self, names: Collection[RivalName]) -> bool:
@@ -209,36 +228,37 @@ class Compilers:
             if self._turn.wait_for(lambda: self._is_done(names), seconds):
                 return frozenset(self._too_long)
             self._left = deque(job for job in self._left if job.name not in names)
-            late = [number for number, (job, _) in self._under_way.items() if job.name in names]
-            judges = self._given_up(late)
-        for judge in judges:
-            judge.stop()
-        with self._turn:
+            self._give_up([number for number, (job, _) in self._under_way.items() if job.name in names])
             self._turn.wait_for(lambda: self._is_done(names))
         self._hire()
         return frozenset(self._too_long)
 
     def end(self, seconds: float) -> frozenset[tuple[RivalName, str]]:
-        """Nobody is at work any more: neither on the GPU nor on its way there. Says which took too long so far."""
+        """Nobody is at work any more: neither on the GPU nor on its way there. What is under way may end in that time,
+        and what was not begun can be begun again. Says which took too long so far."""
         until = time.monotonic() + seconds
+        with self._turn:
+            self._begun -= {(job.name, job.call.case) for job in self._left}
+            self._left.clear()
+            self._turn.notify_all()
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
         with self._turn:
-            self._left.clear()
-            judges = self._given_up(tuple(self._at_work))
-        for judge in judges:
-            judge.stop()
+            self._give_up(tuple(self._at_work))
         for thread in self._threads:
             thread.join()
         self._threads.clear()
         return frozenset(self._too_long)
 
-    def _given_up(self, numbers: Collection[int]) -> list[Judge]:
-        """Those who have to be stopped, when it was written down how long they were at it."""
+    def _give_up(self, numbers: Collection[int]) -> None:
+        """They are stopped, when it was written down how long they were at it."""
         now = self._watch.now()
         slow = [job for n, (job, began) in self._under_way.items() if n in numbers and now - began >= TOO_LONG_S]
         self._too_long |= {(job.name, job.call.case) for job in slow}
-        return [self._at_work[number] for number in numbers if number in self._at_work]
+        for number in numbers:
+            if number in self._at_work:
+                self._stopped.add(number)  # it may be done this moment, and takes nothing along any more
+                self._at_work[number].stop()
 
 
 def compilers(kernel: str, cells: Cells) -> Compilers:

@@ -177,7 +177,8 @@ class Desk:
         if self._recipe is None:
             return Complaint("a clock was asked for before a plan")
         if self._clock is None:
-            self._clock = Timekeeper(self._kernel, self._recipe, self._seed, Path.cwd(), self._gpu)
+            still = parse(OpenRequest, line).still if do == "open" else 0
+            self._clock = Timekeeper(self._kernel, self._recipe, self._seed, Path.cwd(), self._gpu, still)
         try:
             match do:
                 case "start":
@@ -237,8 +238,11 @@ class Desk:
 
 
 def main(arguments: Sequence[str]) -> int:
-    if TIED in arguments:
+    if arguments[:1] == [TIED]:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != int(arguments[1]):  # who started it went before that
+            return 1
+        print(render(Started(0)), flush=True)
     desk = Desk()
     try:
         for line in sys.stdin:

@@ -6,7 +6,6 @@ enter: what it computes is the right result, and lies in that process's part of 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,7 +23,8 @@ from bot.worker.contract.tape import Left
 MODES = {"compiled": None, "max-autotune": "max-autotune-no-cudagraphs"}
 """How torch compiles a rival; one that is not here it does not. The lanes are in graphs of our own."""
 NAMES = ("eager", *MODES)
-_IN_ONE_PROCESS = "TORCHINDUCTOR_COMPILE_THREADS"
+AHEAD = 4
+"""Processes that compile one rival ahead of time. Whoever plays has none beside it: they would outlive a case."""
 
 
 def _swapped(spec: TensorSpec) -> bool:
@@ -68,24 +68,24 @@ def _mathematics(kernel: str, call: Call, constants: Constants) -> Callable[...,
     return outputs
 
 
-def _compiled(run: Callable[..., tuple[Any, ...]], mode: str | None) -> Callable[..., tuple[Any, ...]]:
+def _compiled(run: Callable[..., tuple[Any, ...]], mode: str | None, hands: int) -> Callable[..., tuple[Any, ...]]:
     import torch._inductor.config as inductor
 
-    os.environ.setdefault(_IN_ONE_PROCESS, "1")  # the replayer's children would outlive a case
+    inductor.compile_threads = hands  # its variable is read when this is imported, and not again
     # Who compiles ahead of time does so beside others: what is fastest is read again by whoever plays, alone.
     inductor.autotune_local_cache = False
     compiled: Callable[..., tuple[Any, ...]] = torch.compile(run, dynamic=False, mode=mode)
     return compiled
 
 
-def _rival(name: str, kernel: str, call: Call) -> Callable[..., tuple[Any, ...]]:
+def _rival(name: str, kernel: str, call: Call, *, hands: int = 1) -> Callable[..., tuple[Any, ...]]:
     if name not in NAMES:
         raise ContractError(f"no rival is called {name[:40]!r}")
     if kernel not in RECIPES:
         raise ContractError(f"nobody knows what {kernel[:40]!r} computes")
     constants: Constants = {**RECIPES[kernel].stock, **{a.name: a.value for a in call.arguments if a.tensor is None}}
     run = _mathematics(kernel, call, constants)
-    return _compiled(run, MODES[name]) if name in MODES else run
+    return _compiled(run, MODES[name], hands) if name in MODES else run
 
 
 def _pulled(
@@ -108,7 +108,7 @@ def compile_ahead(name: str, kernel: str, call: Call, device: str = "cuda") -> N
     def zeros(spec: TensorSpec) -> torch.Tensor:
         return _laid(torch.zeros(torch.Size(spec.shape).numel(), dtype=DTYPES[spec.dtype], device=device), spec)
 
-    run = _rival(name, kernel, call)
+    run = _rival(name, kernel, call, hands=AHEAD)
     given = {a.name: (zeros(a.tensor), a.tensor.grad) for a in call.arguments if a.tensor is not None}
     leaves = {which: tensor.requires_grad_() for which, (tensor, is_leaf) in given.items() if is_leaf}
     outputs = run(*(tensor for tensor, _ in given.values()))

@@ -114,12 +114,13 @@ def long_runs(run: Run) -> Burst:
 
 
 class Timekeeper:
-    def __init__(self, kernel: str, recipe: Recipe, seed: int, folder: Path, gpu: str) -> None:
+    def __init__(self, kernel: str, recipe: Recipe, seed: int, folder: Path, gpu: str, still: int = 0) -> None:
+        """`still`: of those who are on the GPU by now, how many the bench made to stand still."""
         self._kernel, self._recipe, self._seed, self._folder = kernel, recipe, seed, folder
         self._has_rivals = False
         self._driver = Driver()
         self._nvml = Nvml(gpu)
-        self._others, self._still = self._nvml.read().processes, 0
+        self._others, self._still = max(0, self._nvml.read().processes - still), still
         self._scored: dict[Key, Scored] = {}
         self._waiting: list[Replayer] = []
         self._playing: Replayer | None = None

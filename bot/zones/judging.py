@@ -96,7 +96,8 @@ def _hearing(campaign: Campaign, number: VariantNumber, candidate: Measurement) 
     before = [other.variant for other in campaign.rounds if other.variant.number < number]
     earlier = [(variant_name(0), sources_digest(profile.sources))]
     earlier += [(variant_name(variant.number), variant.digest) for variant in before]
-    best = None if played.is_again else score_of(campaign, campaign.incumbent)  # of another machine, or v0's
+    again = played.is_again or campaign.stranded == number  # then that score is of another machine
+    best = None if again else score_of(campaign, campaign.incumbent)
     return Hearing(
         variant=played.variant,
         sources=sources_of(campaign, 0),

@@ -103,6 +103,7 @@ room = Path(sys.argv[1])
 pack("judge", room / "judge")
 python = TargetPython(executable=Path(sys.executable), version="3.11", roots=(), libraries=(Path({str(LIBRARIES)!r}),))
 judge = Judge(python, room / "judge", room / "home", pauses=True)
+judge.wait_until_tied()
 try:
     call = Call("a", "a", "forward", (), ())
     judge.ask(CompileRivalRequest("compile", "no such kernel", call, "compiled"), RivalCompiled)

@@ -58,6 +58,7 @@ class Judges:
             ask=ask,
             stop=stop,
             close=lambda: self.closed.append(number),
+            wait_until_tied=lambda: None,
             pause=lambda: self.told.append(f"{number} stands still"),
             go_on=lambda: self.told.append(f"{number} goes on"),
         )
@@ -100,8 +101,9 @@ def test_each_is_compiled_once_and_everybody_goes_home() -> None:
     judges = Judges()
     work = Compilers("softmax", judges.start, most=2)
     work.begin(jobs("a", "b", "c"))
-    work.end(10)
+    work.finish(("compiled",), 20)
     work.begin(jobs("b", "d"))
+    work.finish(("compiled",), 20)
     work.end(10)
     assert judges.cases == ["a", "b", "c", "d"], "b had been compiled"
     assert sorted(judges.closed) == [1, 2, 3]
@@ -121,7 +123,7 @@ def test_they_work_side_by_side() -> None:
     judges = Judges(lambda case: meeting.wait() and None)
     work = Compilers("softmax", judges.start, most=2)
     work.begin(jobs("a", "b"))
-    work.end(10)
+    work.finish(("compiled",), 20)
     assert {number for number, _, _ in judges.asked} == {1, 2}
 
 
@@ -217,6 +219,131 @@ def test_who_was_stopped_after_so_long_is_told(
     assert work.end(0) == told, "and is remembered"
 
 
+def test_who_was_interrupted_on_the_way_leaves_nobody_standing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    judges, slow = slow_judges("a")
+    work = Compilers("softmax", judges.start, most=1)
+    work.begin(jobs("a", "b"))
+    assert slow.begun["a"].wait(20)
+    monkeypatch.setattr(rival_compilers, "time", SimpleNamespace(monotonic=time.monotonic, sleep=interrupted))
+    with pytest.raises(KeyboardInterrupt), work.held():
+        raise AssertionError("it comes before any clock")
+    assert judges.told == ["1 stands still", "1 goes on"]
+    slow.over["a"].set()
+    work.finish(("compiled",), 20)
+    assert judges.cases == ["a", "b"]
+
+
+def test_a_bench_that_closes_while_they_stand_still_waits_for_nobody() -> None:
+    judges, slow = slow_judges("a")
+    work = Compilers("softmax", judges.start, most=1)
+    work.begin(jobs("a", "b"))
+    assert slow.begun["a"].wait(20)
+    with work.held():
+        slow.over["a"].set()
+        closing = threading.Thread(target=work.end, args=(0,), daemon=True)
+        closing.start()
+        closing.join(10)
+        assert not closing.is_alive()
+    assert judges.cases == ["a"] and judges.closed == [1]
+
+
+def test_two_clocks_at_once_are_over_when_both_are() -> None:
+    judges, slow = slow_judges("a")
+    work = Compilers("softmax", judges.start, most=1)
+    work.begin(jobs("a"))
+    assert slow.begun["a"].wait(20)
+    with work.held():
+        with work.held():
+            pass
+        assert "1 goes on" not in judges.told and work.standing_still == 1
+    assert judges.told[-1] == "1 goes on"
+    work.end(0)
+
+
+def test_one_that_is_still_coming_up_is_not_stopped_on_its_way() -> None:
+    """It would not go with its bench yet; and it has nothing to do on the GPU."""
+    judges, up = Judges(), threading.Event()
+
+    def coming_up(number: int) -> Any:
+        judge = judges.start(number)
+        judge.wait_until_tied = lambda: up.wait(20)
+        return judge
+
+    work = Compilers("softmax", coming_up, most=1)
+    work.begin(jobs("a"))
+    with work.held():
+        assert work.standing_still == 0
+        up.set()
+        time.sleep(0.1)
+        assert not judges.asked and not judges.told
+    work.finish(("compiled",), 20)
+    assert judges.cases == ["a"]
+
+
+def test_what_one_that_fell_left_is_taken_over() -> None:
+    def at_work(case: str) -> None:
+        if case == "a":
+            raise OperatorError("it ran out of memory", hint="")
+
+    judges = Judges(at_work)
+    work = Compilers("softmax", judges.start, most=1)
+    work.begin(jobs("a", "b", "c"))
+    work.finish(("compiled",), 20)
+    assert judges.cases == ["a", "b", "c"]
+    assert sorted(judges.closed) == [1, 2]
+
+
+def test_what_was_not_begun_when_the_memory_was_needed_can_be_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    judges, slow = slow_judges("a")
+    work = Compilers("softmax", judges.start, most=1, roomy=lambda: False)
+    work.begin(jobs("a", "b"))
+    assert slow.begun["a"].wait(20)
+    monkeypatch.setattr(rival_compilers, "AFTERWARDS_S", 20.0)
+    threading.Timer(0.1, slow.over["a"].set).start()
+    with work.held():
+        assert judges.cases == ["a"] and not judges.stopped, "who was at it could end, and nobody began another"
+    work.begin(jobs("a", "b"))
+    work.finish(("compiled",), 20)
+    assert judges.cases == ["a", "b"]
+
+
+def test_who_is_done_the_moment_he_is_stopped_takes_nothing_along() -> None:
+    judges, slow = slow_judges("a")
+    start = judges.start
+
+    def done_first(number: int) -> Any:
+        judge = start(number)
+        stop = judge.stop
+        judge.stop = lambda: (slow.over["a"].set(), time.sleep(0.2), stop())
+        return judge
+
+    work = Compilers("softmax", done_first, most=1)
+    work.begin([*jobs("a"), Job("max-autotune", call("long"))])
+    assert slow.begun["a"].wait(20)
+    work.finish(("compiled",), 0.1)
+    work.finish(("max-autotune",), 20)
+    assert judges.asked == [(1, "compiled", "a"), (2, "max-autotune", "long")] and judges.stopped == [1]
+
+
+def test_a_machine_that_gives_no_more_threads_has_fewer_hands(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Scarce(threading.Thread):
+        def start(self) -> None:
+            raise RuntimeError("can't start new thread")
+
+    judges = Judges()
+    work = Compilers("softmax", judges.start, most=2)
+    with monkeypatch.context() as scarce:
+        scarce.setattr(rival_compilers.threading, "Thread", Scarce)
+        work.begin(jobs("a"))
+    began = time.monotonic()
+    work.finish(("compiled",), 20)
+    work.end(0)
+    assert time.monotonic() - began < 10 and not judges.asked
+
+
 def test_one_that_cannot_be_compiled_keeps_nobody_from_it() -> None:
     def at_work(case: str) -> None:
         if case == "a":
@@ -225,7 +352,7 @@ def test_one_that_cannot_be_compiled_keeps_nobody_from_it() -> None:
     judges = Judges(at_work)
     work = Compilers("softmax", judges.start, most=1)
     work.begin(jobs("a", "b"))
-    work.end(10)
+    work.finish(("compiled",), 20)
     assert judges.cases == ["a", "b"]
 
 

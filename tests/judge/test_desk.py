@@ -178,6 +178,5 @@ def test_a_plan_needs_no_torch(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("kernel", "told"), [("softmax", RivalCompiled), ("soft max", Complaint)])
 def test_it_compiles_a_rival_without_a_plan(kernel: str, told: type, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "compile", lambda run, **how: run)
-    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")
     request = CompileRivalRequest("compile", kernel, PROBES[0].call, "compiled")
     assert isinstance(Desk().answer(render(request)), told)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch._inductor.config as inductor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bot.judge.arms import Lane
@@ -18,7 +19,7 @@ from bot.judge.layout import layout_of
 from bot.judge.oracle import truth
 from bot.judge.plan import Probe, call_of
 from bot.judge.recipes import RECIPES
-from bot.judge.rivals import NAMES, RivalArm, compile_ahead
+from bot.judge.rivals import AHEAD, NAMES, RivalArm, compile_ahead
 from bot.judge.scored import in_memory_order, plain
 from bot.model.rivals import RIVALS
 from bot.targets.sizes import SIZES
@@ -145,10 +146,10 @@ def test_nobody_else_is_a_rival() -> None:
 def test_each_is_compiled_in_its_mode(name: str, asked: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[object] = []
     monkeypatch.setattr(torch, "compile", lambda run, **how: told.append(how) or run)
-    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")  # what it sets is put back with it
     for _, found, right in played("softmax", "full", name):
         assert float((found - right).abs().max()) < 2e-4 * float(right.abs().max())
     assert told == asked
+    assert not asked or inductor.compile_threads == 1, "children of who plays would outlive a case"
 
 
 @pytest.mark.long
@@ -190,8 +191,9 @@ def test_what_was_compiled_ahead_is_found_by_another_process(tmp_path: Path) -> 
 @pytest.mark.parametrize("kernel", sorted(SIZES))
 def test_every_pass_can_be_compiled_ahead(kernel: str, direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "compile", lambda run, **how: run)
-    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")
-    compile_ahead("compiled", kernel, probe_of(kernel, direction).call, "cpu")
+    with inductor.patch(compile_threads=1):  # what it sets is put back with it
+        compile_ahead("compiled", kernel, probe_of(kernel, direction).call, "cpu")
+        assert inductor.compile_threads == AHEAD
 
 
 @pytest.mark.parametrize(("kernel", "name"), [("softmax", "fastest"), ("soft max", "compiled")])

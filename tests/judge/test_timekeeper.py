@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from bot.guardrails.clocks import MOST_APART
+from bot.judge import timekeeper
 from bot.judge.frames import MOST_SLOTS, Ask
 from bot.judge.handle import Unplayable
 from bot.judge.layout import BANKS, MOST_RIGHT, Layout
@@ -173,6 +175,20 @@ def test_who_does_not_fit_between_two_looks_is_not_read(slots: int, fits: bool) 
     found = keeper.common((0, 1, 2), 5)
     assert [len(blocks) for blocks in found.blocks] == [5 if fits else 0] * 3
     assert (len(player.played), found.voided) == ((5, 0) if fits else (0, 5))
+
+
+@pytest.mark.parametrize(("there", "still", "expected"), [(8, 6, 2 + 6 + 2), (8, 0, 8 + 2), (3, 6, 0 + 6 + 2)])
+def test_who_stands_still_when_the_clock_is_set_up_is_counted_once(
+    there: int, still: int, expected: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """They go some day, and strangers who come then are strangers."""
+    monkeypatch.setattr(timekeeper, "Driver", lambda: None)
+    monkeypatch.setattr(timekeeper, "Nvml", lambda gpu: SimpleNamespace(read=lambda: SimpleNamespace(processes=there)))
+    recipe: Any = None
+    made = Timekeeper("softmax", recipe, 1, tmp_path, "GPU-1", still)
+    assert made._expected() == expected
+    made._still = 0
+    assert made._expected() == expected - still
 
 
 def test_a_batch_that_was_disturbed_counts_for_nobody() -> None:

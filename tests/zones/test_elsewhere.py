@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -14,7 +15,7 @@ from bot.errors import CorruptRecord, OperatorError
 from bot.ledger.journal import Segment
 from bot.model.campaign import Campaign, Outcome, Phase, Zone
 from bot.model.facts import Fact, MachineChanged, Profiled, VariantJudged, VariantMeasured
-from bot.model.measurement import Evidence, Fault, Measurement, Runner, Timing
+from bot.model.measurement import CaseResult, Evidence, Fault, Measurement, Runner, Timing
 from bot.model.reasons import ReasonCode
 from bot.model.variant import Hypothesis, Proposal, SourceFile
 from bot.model.verdict import Decision
@@ -383,3 +384,40 @@ def test_a_second_measurement_is_believed_only_where_it_is_owed(
     again = put(first, "GPU-2", "measurement", "runner", "gpu_uuid")
     with pytest.raises(CorruptRecord, match="a round has no verdict yet"):
         accept((*facts, moved(campaign), again, ended), campaign, talk.repo)
+
+
+class Frugal(Clock):
+    """Reads a variant in fresh processes where one says that it may win, and has tools for whoever does."""
+
+    uuid = "GPU-2"
+    asked: ClassVar[list[str]] = []
+
+    def weigh(self, may_win: Callable[[tuple[CaseResult, ...]], bool]) -> None:
+        self._may_win = may_win
+
+    def measure(self, files: tuple[SourceFile, ...], *, passports: bool) -> Measurement:
+        found = super().measure(files, passports=passports)
+        if "gain" not in _marks(files) or self._may_win(found.cases):
+            return found
+        cases = [
+            case.model_copy(update={"paired": case.paired.model_copy(update={"confirm": (), "control": ()})})
+            for case in found.cases
+            if case.paired is not None
+        ]
+        return found.model_copy(update={"cases": tuple(cases)})
+
+    def asked_last(self, files: tuple[SourceFile, ...], found: Measurement, following: Any = tuple) -> Measurement:
+        self.asked.append(_marks(files)["gain"])
+        return found
+
+
+def test_the_best_so_far_need_not_beat_itself_on_another_machine(
+    talk: Conversation, campaign: Campaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its score there is of the first one: here it is read to the end, and tools are asked about it again."""
+    having(monkeypatch, *IDEAS[:1])
+    monkeypatch.setattr(Frugal, "asked", [])
+    found = worked(killed_after(campaign, talk, tmp_path, 4), talk, tmp_path, Frugal)
+    played = found.round_of(1)
+    assert found.lineage == (0, 1) and played is not None and played.verdict is not None
+    assert played.verdict.decision.is_accepted and Frugal.asked == ["10"]
