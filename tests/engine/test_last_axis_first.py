@@ -125,6 +125,60 @@ def test_every_program_finds_its_place_and_none_has_two(tmp_path: Path) -> None:
     interpret(tmp_path, RUN, two=TWO, two_after=after, three=THREE, three_after=other)
 
 
+CONSTANT = TWO.replace("rows, cols, BLOCK: tl.constexpr", "rows, cols: tl.constexpr, BLOCK: tl.constexpr").replace(
+    "y, rows, cols, BLOCK=block", "y, rows, cols, block"
+)
+"""How wide a row is, is a constant of the kernel as well."""
+PLACE = "    tile = program % tl.cdiv(cols, BLOCK)  # of its tiles"
+
+
+def test_where_constants_say_how_many_tiles_there_are_they_are_divided_by(tmp_path: Path) -> None:
+    """And not by what only the launch knows: that takes longer than all else before a program can load."""
+    after = turned(CONSTANT)
+    assert after is not None
+    assert changes(CONSTANT, after)[1][2:] == ["    row = (program // tl.cdiv(cols, BLOCK)).to(tl.int64)", PLACE]
+    interpret(tmp_path, RUN, two=CONSTANT, two_after=after, three=THREE, three_after=turned(THREE) or "")
+
+
+AGAIN = """
+
+def run_again(x, cols, block=4):
+    _scale[(1, triton.cdiv(cols, block))](x, x, 1, cols, block)
+"""
+
+
+def test_every_launch_says_it_in_its_own_words() -> None:
+    other = AGAIN.replace("cols", "width")
+    assert PLACE in (turned(CONSTANT + AGAIN) or "") and PLACE in (turned(CONSTANT + other) or "")
+
+
+@pytest.mark.parametrize(
+    ("why", "before", "after"),
+    [
+        ("the width is no constant", "cols: tl.constexpr", "cols"),
+        ("nor is the block", "BLOCK: tl.constexpr", "BLOCK"),
+        ("it is cut into something else", "triton.cdiv(cols, block)", "triton.cdiv(cols, 4)"),
+        ("it is cut in other words", "triton.cdiv(cols, block)", "-(-cols // block)"),
+        ("by hand", "triton.cdiv(cols, block)", "triton.cdiv(x=cols, y=block)"),
+        ("another width than the kernel is told", "triton.cdiv(cols, block)", "triton.cdiv(rows, block)"),
+        ("the launch is told in a function", "[(rows, triton.cdiv(cols, block))]", "[lambda meta: (rows, 8)]"),
+        ("the kernel makes it another number", "    mask = ", "    cols = cols + 0\n    mask = "),
+        ("two constants are given the same", "y, rows, cols, block)", "y, cols, cols, block)"),
+        ("one launch says nothing", '"""Tiles', 'def more(x):\n    _scale[(1, 8)](x, x, 1, 8, 1)\n\n\n"""Tiles'),
+        (
+            "it is launched by what was decorated",
+            "@triton.jit\ndef _scale",
+            "@triton.heuristics({})\n@triton.jit\ndef _scale",
+        ),
+    ],
+)
+def test_and_by_what_the_launch_knows_where_they_do_not(why: str, before: str, after: str) -> None:
+    assert before in CONSTANT
+    text = CONSTANT.replace(before, after, 1)
+    text = text.replace("rows, cols: tl", "rows: tl.constexpr, cols: tl") if "two constants" in why else text
+    assert "tl.cdiv(" not in (turned(text) or ""), why
+
+
 NAMED = re.sub(r"\brow\b(?! ?=)(?=[ )*])", "program_id", TWO.replace("row = tl", "program_id = tl")).replace(
     '"""One program a program_id', '"""One program a row'
 )

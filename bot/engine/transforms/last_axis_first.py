@@ -37,14 +37,15 @@ TITLE = "Neighbours along the last axis of the grid run side by side"
 WHY = "Programs along the first axis are handed out together. What those along the last one share stays in the cache."
 COMMENT = "Counted along the last axis first: those side by side share what the other axes choose."
 PLACES = {
-    2: ("{0} // tl.num_programs(1)", "{0} % tl.num_programs(1)"),
+    2: ("{0} // {1}", "{0} % {1}"),
     3: (
         "{0} // (tl.num_programs(1) * tl.num_programs(2))",
         "{0} // tl.num_programs(2) % tl.num_programs(1)",
         "{0} % tl.num_programs(2)",
     ),
 }
-"""Where a program stands along each axis, the last one counted first."""
+"""Where a program stands along each axis, the last one counted first; of two axes the second has so many."""
+ASKED = "tl.num_programs(1)"
 NUMBERS = {
     2: "tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)",
     3: "(tl.program_id(2) * tl.num_programs(1) + tl.program_id(1)) * tl.num_programs(0) + tl.program_id(0)",
@@ -133,6 +134,42 @@ def _refuse_parts(module: cst.Module, kernel: cst.FunctionDef) -> None:
         raise NotUnderstood("a name stands for two functions")
 
 
+def _tiles(module: cst.Module, kernel: cst.FunctionDef) -> str:
+    """How many there are along the second axis, in constants of the kernel where every launch says it so: to divide by
+    a number that only the launch knows takes 25 instructions before a program can load anything (sm_90)."""
+    launches = findall(module, m.Call(func=m.Subscript(value=m.Name(kernel.name.value))))
+    said = {_cut(cst.ensure_type(call, cst.Call), kernel) for call in launches}
+    if len(said) != 1 or not kernels.is_kernel(kernel):
+        return ASKED
+    width, block = said.pop()
+    return f"tl.cdiv({width}, {block})" if width and block else ASKED
+
+
+def _cut(call: cst.Call, kernel: cst.FunctionDef) -> tuple[str, str]:
+    """By the names of the kernel: what `triton.cdiv` cuts into what along the second axis of a launch."""
+    grid = cst.ensure_type(cst.ensure_type(call.func, cst.Subscript).slice[0].slice, cst.Index).value
+    plain = m.Arg(value=m.Name(), keyword=None, star="")
+    cut = m.Call(func=m.Attribute(value=m.Name("triton"), attr=m.Name("cdiv")), args=[plain, plain])
+    if not m.matches(grid, m.Tuple(elements=[m.Element(), m.Element(value=cut)])):
+        return "", ""
+    width, block = cst.ensure_type(cst.ensure_type(grid, cst.Tuple).elements[1].value, cst.Call).args
+    return _constant(call, kernel, source.code(width.value)), _constant(call, kernel, source.code(block.value))
+
+
+def _constant(call: cst.Call, kernel: cst.FunctionDef, given: str) -> str:
+    """The one constant of the kernel that is given this, and that nothing in it changes."""
+    constants = [
+        name
+        for name, parameter in zip(source.parameters(kernel), source.declared(kernel), strict=True)
+        if parameter.annotation is not None
+        and source.code(parameter.annotation.annotation) == "tl.constexpr"
+        and not times_bound(kernel, name)
+    ]
+    told = {name: kernels.told(call, kernel, name) for name in constants}
+    named = [name for name, value in told.items() if value is not None and source.code(value) == given]
+    return named[0] if len(named) == 1 else ""
+
+
 def _change(module: cst.Module, name: str) -> cst.Module:
     kernel = source.kernel_named(module, name)
     assert kernel is not None
@@ -146,8 +183,8 @@ def _change(module: cst.Module, name: str) -> cst.Module:
     first = next(place for place, line in enumerate(body) if kernels.calls(line, "program_id"))
     number = source.assignment(f"{PROGRAM} = {NUMBERS[len(asked)]}", COMMENT)
     above = (*body[first].leading_lines, *number.leading_lines)
-    places = dict(zip(asked, PLACES[len(asked)], strict=True))
-    changed = source.exchanged(kernel, {call: _place(kernel, call, said) for call, said in places.items()})
+    places, tiles = dict(zip(asked, PLACES[len(asked)], strict=True)), _tiles(module, kernel)
+    changed = source.exchanged(kernel, {call: _place(kernel, call, said, tiles) for call, said in places.items()})
     lines = list(source.statements(cst.ensure_type(changed, cst.FunctionDef)))
     lines[first : first + 1] = [number.with_changes(leading_lines=above), lines[first].with_changes(leading_lines=())]
     whole = source.with_statements(cst.ensure_type(changed, cst.FunctionDef), lines)
@@ -155,9 +192,9 @@ def _change(module: cst.Module, name: str) -> cst.Module:
     return source.spliced(module, [(kernel, [whole])])
 
 
-def _place(kernel: cst.FunctionDef, call: cst.Call, said: str) -> cst.BaseExpression:
+def _place(kernel: cst.FunctionDef, call: cst.Call, said: str, tiles: str) -> cst.BaseExpression:
     """In brackets where it is a part of something."""
-    place = said.format(PROGRAM)
+    place = said.format(PROGRAM, tiles)
     alone = any(cst.ensure_type(one, cst.Assign).value is call for one in findall(kernel, m.Assign(value=m.Call())))
     return source.expression(place if alone else f"({place})")
 
