@@ -20,7 +20,7 @@ while [ "${@: -2:1}" = --resume ]; do
   set -- "${@:1:$#-2}"
 done
 echo "$CUDA_VISIBLE_DEVICES $*" >> optimization/$2/journal.jsonl
-[ "$2" != jsd ] || sleep 20
+[ "$2" != jsd ] || { echo "jsd: running tests"; sleep 20; }
 echo "$2 is done"
 """
 
@@ -93,6 +93,15 @@ def test_the_clock_stops_a_campaign_and_what_it_wrote_is_kept(place: Path) -> No
     assert time.monotonic() - began < 18
     assert "jsd on GPU 0: exit 124" in said and "tvd on GPU 0: exit 0" in said
     assert len(journal(place, "jsd")) == 1
+
+
+def test_a_line_of_its_log_may_stop_one_too(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNTIL", "running tests")
+    began = time.monotonic()
+    said = played(place, 300, "jsd:60 tvd:60")
+    assert time.monotonic() - began < 18
+    assert "jsd on GPU 0: exit 0" not in said and "tvd on GPU 0: exit 0" in said
+    assert len(journal(place, "jsd")) == len(journal(place, "tvd")) == 1
 
 
 def test_nothing_is_begun_when_there_is_no_time_left(place: Path) -> None:

@@ -9,6 +9,7 @@
 # OUT/<kernel> goes on, one without the library's texts too, such as those beside this file; of one that lies there as
 # try.jsonl, of a GPU of another kind say, the winner is tried first. `kernelwright` and the target's Python are those on
 # the PATH; KERNELWRIGHT="python docs/results/h200/rounds/stages.py" leaves a stages.csv beside each journal.
+# UNTIL="running tests" stops a campaign as if by the clock at the first line of its log that has these words.
 set -u
 
 stock=$(realpath "$1")
@@ -18,8 +19,18 @@ ends=$(($(date +%s) + $3))
 shift 3
 read -ra command <<<"${KERNELWRIGHT:-kernelwright}"
 
+ended_by() { # a campaign, once its log has such a line
+  while kill -0 "$1" 2>/dev/null; do
+    if grep -q "$UNTIL" "$2"; then
+      kill -INT "$1"
+      return
+    fi
+    sleep 0.5
+  done
+}
+
 lane() {
-  local gpu=$1 kernel seconds variants minutes left tree begun late
+  local gpu=$1 kernel seconds variants minutes left tree begun late campaign
   shift
   tree=$(mktemp -d)/liger
   git clone -q "$stock" "$tree"
@@ -33,9 +44,16 @@ lane() {
     [ -z "$minutes" ] || late=(--minutes "$minutes")
     [ ! -f "$out/$kernel/journal.jsonl" ] || begun=(--resume "$out/$kernel/journal.jsonl")
     [ ! -f "$out/$kernel/try.jsonl" ] || first=(--try "$out/$kernel/try.jsonl")
-    (cd "$tree" && STAGES="$out/$kernel/stages.csv" CUDA_VISIBLE_DEVICES=$gpu timeout -s INT -k 20 "$seconds" \
-      "${command[@]}" optimize "$kernel" --repo . --mode autonomous --evidence measured --yes \
-      --max-variants "${variants:-8}" "${late[@]}" "${begun[@]}" "${first[@]}" </dev/null) >"$out/$kernel/log.txt" 2>&1
+    (
+      cd "$tree" || exit
+      export STAGES="$out/$kernel/stages.csv" CUDA_VISIBLE_DEVICES=$gpu
+      exec timeout -s INT -k 20 "$seconds" \
+        "${command[@]}" optimize "$kernel" --repo . --mode autonomous --evidence measured --yes \
+        --max-variants "${variants:-8}" "${late[@]}" "${begun[@]}" "${first[@]}" </dev/null
+    ) >"$out/$kernel/log.txt" 2>&1 &
+    campaign=$!
+    [ -z "${UNTIL:-}" ] || ended_by "$campaign" "$out/$kernel/log.txt" &
+    wait "$campaign"
     echo "$kernel on GPU $gpu: exit $?"
     for file in journal.jsonl report.md; do
       [ ! -f "$tree/optimization/$kernel/$file" ] || cp "$tree/optimization/$kernel/$file" "$out/$kernel/"
