@@ -51,6 +51,9 @@ from bot.worker.contract.timing import (
 )
 
 PR_SET_PDEATHSIG = 1
+MEMORY_SHARE = 1 / 8
+"""Of the GPU's memory one that compiles a rival may have: others are checked beside it, and would be blamed for what
+they lack. One that needs more is compiled by whoever plays it, alone."""
 CLOCK = ("start", "open", "blocks", "common", "burst", "roof", "close")
 
 
@@ -212,9 +215,11 @@ class Desk:
 
         from bot.judge.rivals import compile_ahead
 
-        started = time.monotonic()
+        started, device = time.monotonic(), "cuda" if torch.cuda.is_available() else "cpu"
+        if device == "cuda":
+            torch.cuda.set_per_process_memory_fraction(MEMORY_SHARE)
         try:
-            compile_ahead(request.name, request.kernel, request.call, "cuda" if torch.cuda.is_available() else "cpu")
+            compile_ahead(request.name, request.kernel, request.call, device)
         except Exception as error:  # whoever plays it meets the same, and says so
             return Complaint(clip(f"{type(error).__name__}: {error}"))
         return RivalCompiled(round(time.monotonic() - started, 3))

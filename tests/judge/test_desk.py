@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from bot.judge import rivals
 from bot.judge.__main__ import Desk
 from bot.judge.inputs import fill, to_blob
 from bot.judge.plan import Probe
@@ -173,6 +174,16 @@ def test_a_plan_needs_no_torch(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_who_compiles_a_rival_leaves_the_memory_to_those_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    happened: list[object] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", happened.append)
+    monkeypatch.setattr(rivals, "compile_ahead", lambda name, kernel, call, device: happened.append(device))
+    request = CompileRivalRequest("compile", "softmax", PROBES[0].call, "compiled")
+    assert isinstance(Desk().answer(render(request)), RivalCompiled)
+    assert happened == [1 / 8, "cuda"]
 
 
 @pytest.mark.parametrize(("kernel", "told"), [("softmax", RivalCompiled), ("soft max", Complaint)])
