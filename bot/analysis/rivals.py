@@ -38,11 +38,15 @@ from bot.model.rivals import RIVALS, Rival, RivalCase, RivalName, Rivalry, Rival
 LONGEST = 3
 
 
+def slowest(took_us: Mapping[str, float]) -> tuple[str, ...]:
+    """The cases in which v0 takes longest, what takes as long in the order it has there: what torch takes long to
+    compile is played in these."""
+    return tuple(sorted(took_us, key=lambda case: -took_us[case])[:LONGEST])
+
+
 def longest(baseline: Measurement) -> tuple[str, ...]:
-    """The cases in which v0 takes longest, what takes as long in the suite's order: what torch takes long to compile is
-    played in these."""
-    timed = [(case.case, case.timing.median_us) for case in baseline.cases if case.timing is not None]
-    return tuple(case for case, _ in sorted(timed, key=lambda one: -one[1])[:LONGEST])
+    """Of a measurement of v0."""
+    return slowest({case.case: case.timing.median_us for case in baseline.cases if case.timing is not None})
 
 
 def _refused(rival: Rival) -> str:

@@ -148,7 +148,7 @@ def _around(tool: Tool, answer: str, kernels: Sequence[str], *, by_name: bool) -
     return Around(argv, (Mount(tool.home, str(tool.home)),))
 
 
-def begin(cells: Cells, kernels: Sequence[str], memory_bytes: int) -> Ready | None:
+def profiler_ahead(cells: Cells, kernels: Sequence[str], memory_bytes: int) -> Ready | None:
     """Nsight Compute around a worker that stands ready: to start both is half of what counters take. None where nothing
     would be asked, or nobody stands ready; who asks then starts afresh."""
     tool = ncu.find_tool() if cells.gpu is not None and True in cells.standby and kernels else None
@@ -186,7 +186,7 @@ def _profiled(
 
 def counters(scene: Scene, kernels: Sequence[str], ready: Ready | None = None) -> Counters:
     """All cases in one process, as most of its time is its start. What it read before one went wrong stands. `ready`:
-    as `begin` made it for these kernels."""
+    as `profiler_ahead` made it for these kernels."""
     gpu = scene.cells.gpu
     assert gpu is not None
     tool = ncu.find_tool()

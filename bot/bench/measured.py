@@ -21,7 +21,7 @@ from bot.bench.effort import Effort
 from bot.bench.gpu import Gpu
 from bot.bench.lanes import lanes_for
 from bot.bench.launcher import Limits
-from bot.bench.looking import Found, Scenes, begin, look
+from bot.bench.looking import Found, Scenes, look, profiler_ahead
 from bot.bench.measure import Deadlines, StaticBench
 from bot.bench.race import Entry, Result
 from bot.bench.readings import Wrong, all_paired, goes_on, recorded, timing_of, with_clock
@@ -207,7 +207,7 @@ class MeasuredBench(StaticBench):
             return look(scene, kernels, clocked, self._profiler)
 
     def expect_look(self, kernels: Sequence[str]) -> None:
-        self._profiler = begin(self._cells, kernels, self._deadlines.gpu_memory_bytes)
+        self._profiler = profiler_ahead(self._cells, kernels, self._deadlines.gpu_memory_bytes)
 
     def asked_last(
         self,

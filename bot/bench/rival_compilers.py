@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from bot.analysis.rivals import LONGEST
+from bot.analysis.rivals import slowest
 from bot.bench import compile_pool
 from bot.bench.bailiff import Judge, Objection
 from bot.bench.cell import Cells
@@ -57,8 +57,7 @@ def of_winner(took_us: Mapping[str, float], calls: Mapping[str, Call], *, tunes:
     """What will be played once there is a winner, as soon as it can be told: in the cases in which v0 took longest."""
     if tunes or not compile_pool.leaves_room():
         return ()
-    longest = sorted(took_us, key=lambda case: -took_us[case])[:LONGEST]
-    return tuple(Job(name, calls[case]) for name in OF_WINNER for case in longest)
+    return tuple(Job(name, calls[case]) for name in OF_WINNER for case in slowest(took_us))
 
 
 def hands(processors: int | None = None) -> int:

@@ -190,8 +190,15 @@ class Desk:
                     wanted = parse(OpenRequest, line)
                     call = self._calls[wanted.case]
                     arms, lanes = wanted.variants, wanted.lanes
-                    how = {"fresh": wanted.fresh, "rivals": wanted.rivals, "still": wanted.still}
-                    return self._clock.open(call, wanted.baseline, arms, lanes, **how)
+                    return self._clock.open(
+                        call,
+                        wanted.baseline,
+                        arms,
+                        lanes,
+                        fresh=wanted.fresh,
+                        rivals=wanted.rivals,
+                        still=wanted.still,
+                    )
                 case "blocks":
                     asked = parse(BlocksRequest, line)
                     return self._clock.blocks(asked.variant, asked.blocks, asked.control)

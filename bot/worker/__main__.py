@@ -108,7 +108,7 @@ def _gpu(request: GpuRequest, inputs: Path, outputs: Path) -> Any:
     from bot.worker.waiting import tell_imported
 
     marks = [("asked", time.monotonic())]
-    torch.empty(1, device="cuda")
+    torch.empty(1, device="cuda")  # whoever comes first makes the context
     marks.append(("context", time.monotonic()))
     switches = manners.switches()
     op = load_op(request.subject)

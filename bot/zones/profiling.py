@@ -38,7 +38,8 @@ T = TypeVar("T")
 class Looks(Protocol):
     """A bench with a GPU, which profilers can watch."""
 
-    def expect_look(self, kernels: Sequence[str]) -> None: ...
+    def expect_look(self, kernels: Sequence[str]) -> None:
+        """They will be asked about these: they may come up while rivals are played."""
 
     def look(self, files: tuple[SourceFile, ...], kernels: Sequence[str], clocked: Callable[[], None]) -> Found: ...
 

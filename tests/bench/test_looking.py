@@ -188,7 +188,7 @@ def test_a_profiler_comes_up_where_it_will_be_asked(
         looking, "watched_standby", lambda cells, room, memory, around: started.append((room.folder, around.argv))
     )
     cells: Any = dataclasses.replace(scene.cells, gpu=gpu, standby={True: SimpleNamespace()} if standby else {})
-    looking.begin(cells, kernels, 2**30)
+    looking.profiler_ahead(cells, kernels, 2**30)
     assert bool(started) is begins
     if begins:
         ((folder, argv),) = started
@@ -202,7 +202,7 @@ def test_one_that_cannot_be_started_is_no_news(scene: Scene, monkeypatch: pytest
     monkeypatch.setattr(ncu, "find_tool", lambda: TOOL)
     monkeypatch.setattr(looking, "watched_standby", full)
     cells: Any = dataclasses.replace(scene.cells, standby={True: SimpleNamespace()})
-    assert looking.begin(cells, ["_k"], 2**30) is None
+    assert looking.profiler_ahead(cells, ["_k"], 2**30) is None
 
 
 def looking_subject() -> Any:

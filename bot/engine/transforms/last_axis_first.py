@@ -45,7 +45,8 @@ PLACES = {
     ),
 }
 """Where a program stands along each axis, the last one counted first; of two axes the second has so many."""
-ASKED = "tl.num_programs(1)"
+AT_LAUNCH = "tl.num_programs(1)"
+"""How many that is, where only the launch knows."""
 NUMBERS = {
     2: "tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)",
     3: "(tl.program_id(2) * tl.num_programs(1) + tl.program_id(1)) * tl.num_programs(0) + tl.program_id(0)",
@@ -140,9 +141,9 @@ def _tiles(module: cst.Module, kernel: cst.FunctionDef) -> str:
     launches = findall(module, m.Call(func=m.Subscript(value=m.Name(kernel.name.value))))
     said = {_cut(cst.ensure_type(call, cst.Call), kernel) for call in launches}
     if len(said) != 1 or not kernels.is_kernel(kernel):
-        return ASKED
+        return AT_LAUNCH
     width, block = said.pop()
-    return f"tl.cdiv({width}, {block})" if width and block else ASKED
+    return f"tl.cdiv({width}, {block})" if width and block else AT_LAUNCH
 
 
 def _cut(call: cst.Call, kernel: cst.FunctionDef) -> tuple[str, str]:
@@ -158,15 +159,9 @@ def _cut(call: cst.Call, kernel: cst.FunctionDef) -> tuple[str, str]:
 
 def _constant(call: cst.Call, kernel: cst.FunctionDef, given: str) -> str:
     """The one constant of the kernel that is given this, and that nothing in it changes."""
-    constants = [
-        name
-        for name, parameter in zip(source.parameters(kernel), source.declared(kernel), strict=True)
-        if parameter.annotation is not None
-        and source.code(parameter.annotation.annotation) == "tl.constexpr"
-        and not times_bound(kernel, name)
-    ]
-    told = {name: kernels.told(call, kernel, name) for name in constants}
-    named = [name for name, value in told.items() if value is not None and source.code(value) == given]
+    told = {name: kernels.told(call, kernel, name) for name in kernels.constants(kernel)}
+    told = {name: value for name, value in told.items() if value is not None and not times_bound(kernel, name)}
+    named = [name for name, value in told.items() if source.code(value) == given]
     return named[0] if len(named) == 1 else ""
 
 
