@@ -33,7 +33,7 @@ from bot.worker.contract import (
     read_bytes,
     render,
 )
-from bot.worker.contract.door import TO_IMPORT, WAIT
+from bot.worker.contract.door import WAIT
 from bot.worker.contract.gpu import GpuAnswer, GpuRequest
 from bot.worker.contract.harvest import HarvestAnswer
 from bot.worker.contract.hosting import HostAnswer
@@ -182,9 +182,10 @@ def _waiting_in(room: Room, cells: Cells, memory_bytes: int, gpu: Gpu | None, ar
 
 
 def watched_standby(cells: Cells, room: Room, memory_bytes: int, around: Around) -> Ready:
-    """One worker that stands ready inside a program that watches it."""
+    """One worker that stands ready inside a program that watches it, and would watch its forks as well: it compiles
+    nothing ahead."""
     room.make()
-    (room.request / TO_IMPORT).write_text("\n".join(cells.standby[True].modules), encoding="ascii")
+    cells.standby[True].tell(room, compiles=False)
     return Ready(room, _waiting_in(room, cells, memory_bytes, cells.gpu, around))
 
 
@@ -197,8 +198,10 @@ def with_standby(cells: Cells, memory_bytes: int, *, most: int | None = None) ->
 
         return start
 
-    with_gpu = {True: Standby(cells.scratch / "with-gpu", starting(cells.gpu), most)} if cells.gpu is not None else {}
-    standby = {**with_gpu, False: Standby(cells.scratch / "without", starting(None), 1)}
+    arch = cells.gpu.arch if cells.gpu is not None else ""
+    standby = {False: Standby(cells.scratch / "without", starting(None), 1, arch)}
+    if cells.gpu is not None:
+        standby[True] = Standby(cells.scratch / "with-gpu", starting(cells.gpu), most, arch)
     return dataclasses.replace(cells, standby=standby)
 
 

@@ -72,15 +72,30 @@ class Checker:
         self._drawn: set[str] = set()
         """Draws that the untouched kernel was asked for, whatever came of it."""
         self._prepared = False
+        self._waiting: list[Callable[[], None]] = []
+        """What begins when the judge's inputs lie there."""
+        self._coming = threading.Lock()
         self.work: dict[str, tuple[int, int]] = {}
         """Operations of each scored case, and those in matrix products, once the judge has counted them."""
         self.baseline: Checked | None = None
 
+    def when_inputs_lie_there(self, begin: Callable[[], None]) -> None:
+        """The judge needs every processor to make them, and everybody waits for it."""
+        with self._coming:
+            if not self._prepared:
+                self._waiting.append(begin)
+                return
+        begin()
+
     def _wait_for_inputs(self) -> None:
-        if not self._prepared:
-            prepared = self._judge.receive(Prepared)
-            self.work = {case: (every, products) for case, every, products in prepared.work}
-            self._prepared = True
+        if self._prepared:
+            return
+        prepared = self._judge.receive(Prepared)
+        self.work = {case: (every, products) for case, every, products in prepared.work}
+        with self._coming:
+            self._prepared, waiting, self._waiting = True, self._waiting, []
+        for begin in waiting:
+            begin()
 
     def _compute(self, laid: Laid, where: Places, calls: tuple[Call, ...], *, scored: bool) -> CheckAnswer | Fault:
         """`scored`: and whatever is made of the scored cases beside."""

@@ -24,13 +24,16 @@ from bot.bench import overlay
 from bot.bench.bailiff import Objection
 from bot.bench.cell import BESIDE, Cells, Places, answered, places, start
 from bot.bench.checks import Laid
+from bot.bench.kept_kernels import KeptKernels
 from bot.bench.launcher import Limits
 from bot.bench.sandbox import Mount
 from bot.errors import OperatorError
 from bot.guardrails.host_time import longer
 from bot.model.measurement import Block, CaseResult, Fault
 from bot.model.site import KernelSite
+from bot.model.variant import sources_digest
 from bot.worker.contract import REQUEST, Call, Plan, render
+from bot.worker.contract.door import KERNELS
 from bot.worker.contract.gpu import Choice
 from bot.worker.contract.hosting import (
     ARMS,
@@ -70,6 +73,13 @@ class Stage:
     plan: Plan
     memory_bytes: int
     pins: tuple[Choice, ...] = ()
+    kernels: KeptKernels | None = None
+
+    def lay_kernels(self, folder: Path) -> None:
+        """What was compiled of each before, for that arm alone."""
+        for arm, laid in ((V0, self.stock), (VARIANT, self.mine)):
+            if self.kernels is not None:
+                self.kernels.lay(sources_digest(laid.files), folder / f"{KERNELS}-{arm}")
 
 
 class Silence(Exception):
@@ -161,6 +171,7 @@ def _request(stage: Stage, where: Places, beside: Mount, cases: tuple[Call, ...]
 def _running(stage: Stage, cases: tuple[Call, ...]) -> Iterator[tuple[Lines, Future[HostAnswer | Fault]]]:
     folder = stage.mine.folder / "host-request"
     folder.mkdir(exist_ok=True)
+    stage.lay_kernels(folder)
     where = places(stage.cells, f"{stage.mine.name}/host", stage.mine.source, folder)
     beside = Mount(stage.stock.source, BESIDE)
     (folder / REQUEST).write_text(render(_request(stage, where, beside, cases)), encoding="utf-8")

@@ -22,6 +22,7 @@ from bot.bench.cell import (
     watched_standby,
 )
 from bot.bench.checks import Laid
+from bot.bench.kept_kernels import KeptKernels
 from bot.bench.launcher import Limits
 from bot.bench.nvidia_tool import Tool
 from bot.bench.sandbox import Mount
@@ -30,8 +31,9 @@ from bot.errors import OperatorError
 from bot.model.measurement import Fault
 from bot.model.profiling import Busy, Counters, Timeline
 from bot.model.site import KernelSite
-from bot.model.variant import SourceFile
+from bot.model.variant import SourceFile, sources_digest
 from bot.worker.contract import REQUEST, Call, CasePlan, Plan, render
+from bot.worker.contract.door import KERNELS
 from bot.worker.contract.gpu import Choice
 from bot.worker.contract.looking import LookAnswer, Looked, LookRequest
 
@@ -64,6 +66,15 @@ class Scene:
     plan: Plan
     memory_bytes: int
     pins: tuple[Choice, ...] = ()
+    kernels: KeptKernels | None = None
+
+    def request_folder(self, name: str) -> Path:
+        """For what one worker is asked, with what was compiled of these files before."""
+        folder = self.folder / f"{name}-request"
+        folder.mkdir()
+        if self.kernels is not None:
+            self.kernels.lay(sources_digest(self.files), folder / KERNELS)
+        return folder
 
 
 class Scenes:
@@ -77,13 +88,14 @@ class Scenes:
         memory_bytes: int,
         lay: Callable[[tuple[SourceFile, ...]], Laid],
         pins: Callable[[], tuple[Choice, ...]],
+        kernels: KeptKernels,
     ) -> None:
         self._cells, self._site, self._plan, self._memory_bytes = cells, site, plan, memory_bytes
-        self._lay, self._pins = lay, pins
+        self._lay, self._pins, self._kernels = lay, pins, kernels
 
     @contextmanager
     def of(self, files: tuple[SourceFile, ...]) -> Iterator[Scene]:
-        laid, known = self._lay(files), (self._plan, self._memory_bytes, self._pins())
+        laid, known = self._lay(files), (self._plan, self._memory_bytes, self._pins(), self._kernels)
         try:
             yield Scene(self._cells, self._site, files, laid.folder, laid.source, *known)
         finally:
@@ -91,9 +103,7 @@ class Scenes:
 
 
 def _places(scene: Scene, name: str) -> Places:
-    folder = scene.folder / f"{name}-request"
-    folder.mkdir()
-    return places(scene.cells, f"{scene.folder.name}/{name}", scene.source, folder)
+    return places(scene.cells, f"{scene.folder.name}/{name}", scene.source, scene.request_folder(name))
 
 
 def _request(scene: Scene, where: Places, cases: Sequence[Call], mode: Literal["timeline", "counters"]) -> LookRequest:

@@ -10,25 +10,25 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from bot.bench import compile_pool, host, race, rivals, sanitizer
 from bot.bench.ahead import Ahead
 from bot.bench.bailiff import Objection
 from bot.bench.cell import Cells
-from bot.bench.checks import Checked, Checker, Laid
+from bot.bench.checks import Checked, Laid
+from bot.bench.clocked import ClockedBench
 from bot.bench.effort import Effort
 from bot.bench.gpu import Gpu
-from bot.bench.lanes import lanes_for
+from bot.bench.imports import libraries
 from bot.bench.launcher import Limits
 from bot.bench.looking import Found, Scenes, look, profiler_ahead
-from bot.bench.measure import Deadlines, StaticBench
+from bot.bench.measure import Deadlines
 from bot.bench.race import Entry, Result
-from bot.bench.readings import Wrong, all_paired, goes_on, recorded, timing_of, with_clock
-from bot.bench.rival_compilers import Job, compilers, expected, of_winner
+from bot.bench.readings import Wrong, recorded, with_clock
+from bot.bench.rival_compilers import Job, expected, of_winner
 from bot.bench.rivals import Heat
 from bot.bench.standby import Ready
-from bot.bench.takes import GpuChecker, Take
+from bot.bench.takes import Take
 from bot.bench.under_compile import Finalists
 from bot.model.measurement import (
     Block,
@@ -37,7 +37,6 @@ from bot.model.measurement import (
     Evidence,
     Fault,
     Measurement,
-    Reading,
     Runner,
     Sanitized,
     Suite,
@@ -48,10 +47,8 @@ from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, sources_digest
 from bot.worker.contract import CompileAnswer, timing
 
-Told = TypeVar("Told", timing.Blocks, timing.Common)
 
-
-class MeasuredBench(StaticBench):
+class MeasuredBench(ClockedBench):
     def __init__(
         self,
         tree: Path,
@@ -64,36 +61,23 @@ class MeasuredBench(StaticBench):
     ) -> None:
         assert cells.gpu is not None
         self._gpu: Gpu = cells.gpu
-        self._effort = effort
-        self._lanes: dict[str, int] = {}
-        self._roofs: dict[str, float | None] = {}
-        self._took_us: dict[str, float] = {}
         self._compiled: dict[str, CompileAnswer | Fault] = {}
         self._turn = threading.Lock()  # one variant at a time has the clock
-        super().__init__(tree, site, suite, cells.gpu.arch, cells, deadlines, seed)
+        super().__init__(tree, site, suite, cells, deadlines, seed, effort)
         self._finalists = Finalists(self._judge)
-        self._rivals_ahead = compilers(site.kernel, cells)
         self._ahead = Ahead(partial(self._run, checked=None, passports=True), self._fit, self._takes.forget)
-        self._calls = {case.call.case: case.call for case in self._plan.cases}
-        self.gpu_ms = 0.0  # spent on timing so far
         self._profiler: Ready | None = None
-        self._may_win: Callable[[tuple[CaseResult, ...]], bool] = lambda cases: True
-        self._scenes = Scenes(cells, site, self._plan, deadlines.gpu_memory_bytes, self._lay, self._takes.all_pins)
+        whole = cells, site, self._plan, deadlines.gpu_memory_bytes
+        self._scenes = Scenes(*whole, self._lay, self._takes.all_pins, self._takes.kernels)
+        guessed = libraries(tree / site.source_root, site.module)
         for standby in cells.standby.values():
-            standby.begin()
+            standby.begin(guessed)
 
     def close(self) -> None:
         self._rivals_ahead.end(0)
         if self._profiler is not None:
             self._profiler.dismiss()
         super().close()
-
-    def _make_checker(self, inputs: Path, limits: Limits) -> Checker:
-        gpu_limits = Limits(self._deadlines.gpu_s, self._deadlines.gpu_memory_bytes)
-        self._takes = GpuChecker(
-            self._cells, self._site, self._arch, self._judge, self._plan, inputs, gpu_limits, self._lay_stock
-        )
-        return self._takes
 
     @property
     def runner(self) -> Runner:
@@ -196,10 +180,8 @@ class MeasuredBench(StaticBench):
             return cases
         stock, mine, memory = self._lay(self._base), self._lay(files), self._deadlines.gpu_memory_bytes
         pins = self._takes.pins([case.case for case in cases])
-        return host.told_of(cases, host.Stage(self._cells, self._site, stock, mine, self._plan, memory, pins))
-
-    def weigh(self, may_win: Callable[[tuple[CaseResult, ...]], bool]) -> None:
-        self._may_win = may_win
+        known = self._cells, self._site, stock, mine, self._plan, memory, pins, self._takes.kernels
+        return host.told_of(cases, host.Stage(*known))
 
     def look(self, files: tuple[SourceFile, ...], kernels: Sequence[str], clocked: Callable[[], None]) -> Found:
         """What profilers see of these files: never a time that is published."""
@@ -239,7 +221,8 @@ class MeasuredBench(StaticBench):
     def race(self, entries: tuple[Entry, ...]) -> Result:
         """Many versions of one source beside v0, for what is worth a round; nothing of it is published."""
         started, stock = time.monotonic(), self._stock()
-        limits, at_once = Limits(race.RECORD_S, self._deadlines.gpu_memory_bytes), min(race.RECORDERS, len(entries))
+        limits = Limits(race.RECORD_S, self._deadlines.gpu_memory_bytes)
+        at_once = max(1, min(race.RECORDERS, compile_pool.processors(), len(entries)))
         lead = sources_digest(entries[0].files) if entries and self._takes.tunes else ""
 
         def record(laid: Laid, cases: tuple[str, ...]) -> Mapping[str, Take] | Fault:
@@ -258,7 +241,7 @@ class MeasuredBench(StaticBench):
             return self._told(case, timing.CommonRequest("common", tuple(places), blocks), timing.Common).blocks
 
         held, spent = self._rivals_ahead.held, lambda: self.gpu_ms
-        course = race.Course(self._lay, record, begin, read, together, Wrong, bool(lead), held, spent_ms=spent)
+        course = race.Course(self._lay, record, begin, read, together, Wrong, at_once, bool(lead), held, spent_ms=spent)
         with self._turn:
             self._judge.ask(timing.StartRequest("start", 1), timing.Started)
             result = race.run(course, entries)
@@ -266,7 +249,8 @@ class MeasuredBench(StaticBench):
         return replace(result, seconds=round(time.monotonic() - started, 3))
 
     def expect_rivals(self) -> None:
-        self._rivals_ahead.begin(expected(list(self._calls.values()), self._base))
+        jobs = expected(list(self._calls.values()), self._base)
+        self._checker.when_inputs_lie_there(lambda: self._rivals_ahead.begin(jobs))
 
     def rivals(self) -> tuple[Rival, ...]:
         """What plain PyTorch makes of the same cases."""
@@ -296,105 +280,3 @@ class MeasuredBench(StaticBench):
                 found = rivals.read(heat, there, begin, lambda case: self._read(case, rivals.BLOCKS, 0), Wrong, slow)
                 self._judge.ask(timing.CloseRequest("close"), timing.Closed)
         return found
-
-    def _stock(self) -> dict[str, Take]:
-        """v0's recordings, also in a job that goes on where another one left."""
-        if self._checker.baseline is None:
-            self._checker.check_baseline(self._lay(self._base))
-        return self._takes.takes(sources_digest(self._base))
-
-    def _learn_lanes(self, case: str, stock: dict[str, Take], *, fresh: bool) -> bool:
-        """True where they were not known, and v0 had to be played to know."""
-        if case in self._lanes:
-            return False
-        opened = self._open(case, (stock[case],), stock[case], fresh=fresh)
-        self._lanes[case] = lanes_for(opened.pilot_us, self._calls[case].nbytes, opened.slot_us)
-        return True
-
-    def _open(self, case: str, some: Sequence[Take], stock: Take, *, fresh: bool) -> timing.Opened:
-        """v0 and these, each an arm of its own."""
-        for take in (stock, *some):
-            if take.folder is None:
-                raise Objection(f"{case} cannot be replayed: {take.why_not}")
-            if stock.kernels and not take.kernels:
-                raise Objection(f"{case} launches no Triton kernel any more")
-        return self._put_on(case, stock, tuple(str(take.folder) for take in some), fresh)
-
-    def _put_on(
-        self, case: str, stock: Take, arms: tuple[str, ...], fresh: bool, rivals: tuple[str, ...] = ()
-    ) -> timing.Opened:
-        lanes, still = self._lanes.get(case, 1), self._rivals_ahead.standing_still
-        request = timing.OpenRequest("open", case, str(stock.folder), arms, lanes, fresh, rivals, still)
-        return self._judge.ask(request, timing.Opened)
-
-    def _read(self, case: str, blocks: int, control: int, *, place: int = 0) -> timing.Blocks:
-        return self._told(case, timing.BlocksRequest("blocks", place, blocks, control), timing.Blocks)
-
-    def _told(self, case: str, request: object, kind: type[Told]) -> Told:
-        told = self._judge.ask(request, kind)
-        self.gpu_ms += told.gpu_ms
-        if told.wrong:
-            raise Wrong(case, told.wrong)
-        return told
-
-    def _of_v0(self, case: CaseResult, stock: Take) -> CaseResult:
-        """v0 against itself: its own time, what its clock is worth, and the roof it is under."""
-        opened = self._open(case.case, (stock,), stock, fresh=case.case == next(iter(self._calls)))
-        self._lanes[case.case] = lanes_for(opened.pilot_us, self._calls[case.case].nbytes, opened.slot_us)
-        if self._lanes[case.case] > 1:
-            self._open(case.case, (stock,), stock, fresh=False)
-        told = self._read(case.case, 0, self._effort.blocks)
-        self._roofs[case.case] = self._roof(case)
-        took = timing_of([us for block in told.control for us in block])
-        self._took_us[case.case] = took.median_us
-        return case.model_copy(update={"timing": took, "roof_us": self._roofs[case.case]})
-
-    def _roof(self, case: CaseResult) -> float | None:
-        """What a plain pass over as many bytes takes; None where it need not move any."""
-        if case.minimum_bytes <= 0:
-            return None
-        roof = self._judge.ask(timing.RoofRequest("roof", case.minimum_bytes, self._lanes[case.case]), timing.Roof)
-        return round(roof.fastest_us, 3)
-
-    def _clock_v0(self, cases: tuple[CaseResult, ...], stock: dict[str, Take]) -> None:
-        """A campaign goes on in another job, maybe on another machine: v0 is timed there before anything is held
-        against it."""
-        for case in cases:
-            if case.case not in self._roofs:
-                self._of_v0(case, stock[case.case])
-
-    def _of_variant(
-        self,
-        cases: tuple[CaseResult, ...],
-        mine: dict[str, Take],
-        stock: dict[str, Take],
-        quiet: Callable[[], object],
-    ) -> tuple[CaseResult, ...]:
-        search = {case.case: self._search(case.case, mine, stock, fresh=i == 0) for i, case in enumerate(cases)}
-        confirm: dict[str, list[tuple[Reading, Reading]]] = {case.case: [] for case in cases}
-        bursts: dict[str, tuple[float, float]] = {}
-        worth = goes_on(list(search.values())) and self._may_win(all_paired(cases, search, confirm, {}, self._roofs))
-        if self._effort.processes and (self._effort.losers or worth):
-            self._judge.ask(timing.StartRequest("start", self._effort.processes), timing.Started)
-            for process in range(self._effort.processes):
-                if last := process == self._effort.processes - 1:
-                    quiet()  # from here on a clock of the host is read as well
-                for place, case in enumerate(cases):
-                    confirm[case.case].append(self._confirm(case.case, mine, stock, fresh=place == 0))
-                    if last:
-                        burst = self._judge.ask(timing.BurstRequest("burst"), timing.Burst)
-                        bursts[case.case] = (round(burst.wall_ratio, 6), round(burst.event_ratio, 6))
-        self._judge.ask(timing.CloseRequest("close"), timing.Closed)
-        return all_paired(cases, search, confirm, bursts, self._roofs)
-
-    def _search(self, case: str, mine: dict[str, Take], stock: dict[str, Take], *, fresh: bool) -> Reading:
-        self._open(case, (mine[case],), stock[case], fresh=fresh)
-        told = self._read(case, self._effort.search, 0)
-        return Reading(blocks=told.blocks, voided=told.voided)
-
-    def _confirm(
-        self, case: str, mine: dict[str, Take], stock: dict[str, Take], *, fresh: bool
-    ) -> tuple[Reading, Reading]:
-        opened = self._open(case, (mine[case],), stock[case], fresh=fresh)
-        told = self._read(case, *self._effort.amounts(opened.pilot_us))
-        return Reading(blocks=told.blocks, voided=told.voided), Reading(blocks=told.control)

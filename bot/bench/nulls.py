@@ -12,8 +12,7 @@ from typing import Any
 from bot.analysis import racing
 from bot.analysis.nulls import best
 from bot.bench.effort import Effort
-from bot.bench.race import AT_ONCE
-from bot.bench.side_by_side import read_alone, read_together
+from bot.bench.side_by_side import groups, read_alone, read_together
 from bot.worker.contract.timing import Blocks, Common, Four
 
 CONFIRMED = Effort()
@@ -54,9 +53,8 @@ def _search(clock: Clock, variants: Sequence[int]) -> tuple[list[tuple[Four, ...
         voided += told.voided
         return told.blocks
 
-    for start in range(0, len(variants), AT_ONCE):
-        some = variants[start : start + AT_ONCE]
-        clock.open(some, start == 0)
+    for number, some in enumerate(groups(variants)):
+        clock.open(some, number == 0)
         together, leader = read_together(len(some), leader, shared)
         for place in range(len(some)):
             blocks = together[place] if together else read_alone(leader, partial(alone, place))

@@ -7,10 +7,9 @@ result in a timed slot or comes too late leaves, and nobody waits for them.
 
 from __future__ import annotations
 
-import itertools
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -18,15 +17,15 @@ from dataclasses import dataclass, field
 from bot.analysis import racing
 from bot.bench.bailiff import Objection
 from bot.bench.checks import Laid
-from bot.bench.side_by_side import BLOCKS, read_alone, read_together
+from bot.bench.side_by_side import BLOCKS, groups, read_alone, read_together
 from bot.bench.takes import Take
 from bot.model.measurement import Block, Fault
 from bot.model.variant import SourceFile
 
-AT_ONCE = 4
-"""On one replayer: each has buffers of its own, three times the L2 and more."""
-RECORDERS = 8
-"""Processes that record side by side. Nothing is timed meanwhile."""
+FEW = 4
+"""Where more do not fit on one replayer half of them may; these are looked for one by one."""
+RECORDERS = 16
+"""Processes that record side by side, one for each processor. Nothing is timed meanwhile."""
 RECORD_S = 60.0
 """For one of them, compiling included."""
 RACE_S = 90.0
@@ -81,6 +80,7 @@ class Course:
     together: Callable[[str, Sequence[int], int], Sequence[tuple[Block, ...]]]
     """So many that several of them share, of each its own; empty where they cannot."""
     wrong: type[Exception]
+    recorders: int = RECORDERS
     leads: bool = False
     """Whether the first is recorded before the others: it tunes itself, which they need not do again."""
     quiet: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -95,12 +95,6 @@ class _Running:
     ran: Ran
     takes: Mapping[str, Take]
     cases: tuple[str, ...]
-
-
-def _groups(some: Iterable[_Running]) -> Iterator[list[_Running]]:
-    waiting = iter(some)
-    while group := list(itertools.islice(waiting, AT_ONCE)):
-        yield group
 
 
 def _recorded(course: Course, entry: Entry, laid: Laid, until: float) -> _Running:
@@ -191,13 +185,13 @@ class _Track:
         if len(group) == 1:
             group[0].ran.left = why
             return
-        for running in rest:
-            self.lap(case, [running])
+        for some in groups(rest, -(-len(rest) // 2) if len(rest) > FEW else 1):
+            self.lap(case, some)
 
 
 def _all_recorded(course: Course, entries: Sequence[Entry], laid: Sequence[Laid], until: float) -> list[_Running]:
     recording: list[Future[_Running]] = []
-    with ThreadPoolExecutor(max_workers=RECORDERS) as threads:
+    with ThreadPoolExecutor(max_workers=course.recorders) as threads:
         for entry, place in zip(entries, laid, strict=True):
             recording.append(threads.submit(_recorded, course, entry, place, until))
             if course.leads and len(recording) == 1:
@@ -209,7 +203,7 @@ def _all_played(course: Course, cases: Iterable[str], all_running: Sequence[_Run
     track = _Track(course)
     for case in cases:
         here = [running for running in all_running if case in running.cases and not running.ran.left]
-        for group in _groups(here):
+        for group in groups(here):
             if course.now() > until:
                 for running in group:
                     running.ran.left = LATE

@@ -7,14 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from typing import TypeVar
 
 from bot.analysis import racing
 from bot.analysis.racing import Standing
 from bot.model.measurement import Block
 
+AT_ONCE = 7
+"""On one replayer: with v0, there and back, as many as one answer of it holds. Each has buffers of its own, three times
+the L2 and more."""
 BLOCKS = racing.LOOKS[0]
+T = TypeVar("T")
 Shared = Callable[[Sequence[int], int], Mapping[int, tuple[Block, ...]]]
 """So many blocks that these share, of each its own; of some none where they do not fit, or were disturbed."""
+
+
+def groups(some: Sequence[T], most: int = AT_ONCE) -> list[list[T]]:
+    """As few as hold them all, none more than one larger than another: who is left over would be read alone."""
+    count = -(-len(some) // most)
+    return [list(some[len(some) * n // count : len(some) * (n + 1) // count]) for n in range(count)]
 
 
 def read_alone(leader: Standing | None, read: Callable[[int], tuple[Block, ...]]) -> tuple[Block, ...]:

@@ -12,16 +12,16 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from bot.bench.launcher import Ended, Limits, Running
 from bot.worker.contract import MAX_MANIFEST, REQUEST, ContractError, read_bytes
-from bot.worker.contract.door import IMPORTED, TO_IMPORT
+from bot.worker.contract.door import IMPORTED, TO_COMPILE_FOR, TO_IMPORT
 
-MOST = 8
+MOST = 16
 """As many as record side by side in a race. Each takes half a gigabyte of the host's memory, none of the GPU's."""
 FIRST = 2
 """Of these the untouched kernel needs: one records it, and one checks it once the judge has made the inputs."""
@@ -74,6 +74,8 @@ class Room:
 class Ready:
     room: Room
     running: Running
+    guesses: bool = False
+    """Whether it was told to import more than is known to be good for it."""
 
     def carry_out(
         self, source: Path, request: Path, answer: Path, limits: Limits, *, beside: Path | None = None
@@ -111,29 +113,38 @@ def _link(source: Path, target: Path, *, but: str = "") -> None:
                 os.link(Path(folder, name), place / name, follow_symlinks=False)
 
 
+def _told(names: Sequence[str]) -> tuple[str, ...]:
+    return (*ALWAYS, *(name for name in names[:MOST_MODULES] if MODULE.fullmatch(name)))
+
+
 Start = Callable[[Room], Running]
 
 
 class Standby:
     """Those of one bench. Who takes one leaves the next one starting."""
 
-    def __init__(self, scratch: Path, start: Start, most: int | None = None) -> None:
-        self._scratch, self._start = scratch / "standby", start
-        self._most = max(1, min(MOST, (os.cpu_count() or 1) // 4)) if most is None else most
+    def __init__(self, scratch: Path, start: Start, most: int | None = None, arch: str = "") -> None:
+        """`arch` is what those compile for, where it is known."""
+        self._scratch, self._start, self._arch = scratch / "standby", start, arch
+        self._most = max(1, min(MOST, (os.cpu_count() or 1) // 2)) if most is None else most
         self._numbers = itertools.count()
         self._waiting: list[Ready] = []
         self._modules: tuple[str, ...] = ALWAYS
         self._has_learnt = False
+        self._guesses = False
         self._turn = threading.Lock()
         self._closed = False
         # A sandbox ends with the thread that started it, and most of ours live as long as one measurement.
         self._starter = ThreadPoolExecutor(max_workers=1)
 
-    @property
-    def modules(self) -> tuple[str, ...]:
-        """What those are told to import who are started now."""
+    def tell(self, room: Room, *, compiles: bool = True) -> None:
+        """What whoever is started there now does while it waits."""
         with self._turn:
-            return self._modules
+            self._tell(room, self._arch if compiles else "")
+
+    def _tell(self, room: Room, arch: str) -> None:
+        (room.request / TO_IMPORT).write_text("\n".join(self._modules), encoding="ascii")
+        (room.request / TO_COMPILE_FOR).write_text(arch, encoding="ascii")
 
     def learn(self, answer: Path) -> None:
         """What the untouched kernel had imported, libraries alone; only its word is taken, and only the first."""
@@ -144,13 +155,15 @@ class Standby:
                 told = read_bytes(answer / IMPORTED, MAX_MANIFEST).decode("ascii").split()
             except (ContractError, OSError, ValueError):
                 told = []
-            self._modules = (*ALWAYS, *(name for name in told[:MOST_MODULES] if MODULE.fullmatch(name)))
-            self._has_learnt = True
+            self._modules = _told(told)
+            self._has_learnt, self._guesses = True, False
             self._fill()
 
-    def begin(self) -> None:
-        """Those for the untouched kernel itself, with what everybody needs."""
+    def begin(self, guessed: Sequence[str] = ()) -> None:
+        """Those for the untouched kernel itself, with what everybody needs, and what it seems to."""
         with self._turn:
+            self._modules = _told(guessed)
+            self._guesses = bool(guessed)
             self._fill(FIRST)
 
     def _fill(self, most: int = MOST) -> None:
@@ -158,8 +171,8 @@ class Standby:
         while len(self._waiting) < most and not self._closed:
             room = Room(self._scratch / str(next(self._numbers)))
             room.make()
-            (room.request / TO_IMPORT).write_text("\n".join(self._modules), encoding="ascii")
-            self._waiting.append(Ready(room, self._starter.submit(self._start, room).result()))
+            self._tell(room, self._arch)
+            self._waiting.append(Ready(room, self._starter.submit(self._start, room).result(), self._guesses))
 
     def take(self) -> Ready | None:
         """None where nobody stands ready, or who did has fallen."""
@@ -168,7 +181,7 @@ class Standby:
                 return None
             ready = self._waiting.pop(0)
             fallen = not ready.running.is_alive
-            if fallen:  # they would all fall: whatever is the reason, workers start afresh from now on
+            if fallen and not ready.guesses:  # they would all fall: whatever is the reason, others start afresh
                 self._most = 0
             if self._has_learnt:
                 self._fill()

@@ -14,10 +14,12 @@ from pathlib import Path
 from bot.bench import compile_pool, overlay
 from bot.bench.cell import Places, places, run_cell
 from bot.bench.checks import Checked, Checker, Laid
+from bot.bench.kept_kernels import KeptKernels
 from bot.bench.launcher import Limits
 from bot.model.measurement import Fault
 from bot.model.variant import sources_digest
 from bot.worker.contract import Call, CheckAnswer, ContractError, clip, parse, read_bytes
+from bot.worker.contract.door import KERNELS
 from bot.worker.contract.gpu import MAX_CHOICES, Choice, GpuAnswer, GpuRequest, Recording, Traced, is_sound
 from bot.worker.contract.tape import TAPE, Kernel, Operation, Tape, sound
 
@@ -29,6 +31,11 @@ TUNES_FOR = 2.0
 of a kernel, and took 41 s on an H100 for the forward of one shape of three."""
 MOST_RECORDERS = 4
 """Most of a recording is compiling, one kernel after the other: eight cases of rms_norm take a process 8 s."""
+MOST_CONTEXTS = 10
+"""Where that is not much: the driver makes one context after the other, in a quarter of a second each on an H200. Of
+the 8.7 s in which ten processes recorded five variants of layer_norm those were 2.6."""
+LONG_S = 30.0
+"""Who takes v0 so long compiles for so long that contexts are cheap."""
 EACH_MIB = 8192
 """Of the GPU's memory each is left as much: a context, and inputs and results several times."""
 CHECKED_BESIDE = 5
@@ -122,6 +129,7 @@ class GpuChecker(Checker):
         self._may_tune = False
         """Whether v0's text speaks of tuning."""
         self._telling = threading.Lock()
+        self.kernels = KeptKernels(self._cells.scratch / "kernels")
 
     @property
     def tunes(self) -> bool:
@@ -151,7 +159,9 @@ class GpuChecker(Checker):
         memory = self._cells.gpu.memory_mib if self._cells.gpu is not None else 0
         if self.tunes or any(TUNING in file.text for file in laid.files):
             return 1
-        room = compile_pool.processors() // at_once, memory // (EACH_MIB * at_once)
+        room = [compile_pool.processors() // at_once, memory // (EACH_MIB * at_once)]
+        if self._took_s < LONG_S:
+            room.append(MOST_CONTEXTS // at_once)
         return max(1, min(MOST_RECORDERS, *room))
 
     def _compute(self, laid: Laid, where: Places, calls: tuple[Call, ...], *, scored: bool) -> CheckAnswer | Fault:
@@ -243,6 +253,7 @@ class GpuChecker(Checker):
         except ContractError as error:
             return Checked(checked.rows, fault=Fault(kind="protocol", detail=str(error)))
         self._takes[kept.name] = takes
+        self.kernels.keep(kept / KERNELS, kept.name, untouched=baseline)
         if baseline:
             self._pins = {case: take.choices for case, take in takes.items()}
         else:

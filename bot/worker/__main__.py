@@ -14,6 +14,7 @@ import traceback
 from pathlib import Path
 from typing import Any, cast
 
+from bot.worker import nursery
 from bot.worker.contract import (
     ANSWER,
     MAX_MANIFEST,
@@ -31,7 +32,7 @@ from bot.worker.contract import (
     render,
     write_text,
 )
-from bot.worker.contract.door import WAIT
+from bot.worker.contract.door import KERNELS, WAIT
 from bot.worker.contract.gpu import GpuAnswer, GpuRequest
 from bot.worker.contract.harvest import HarvestAnswer, HarvestRequest
 from bot.worker.contract.hosting import HostAnswer, HostRequest
@@ -127,26 +128,28 @@ def _harvest(request: HarvestRequest) -> Any:
     return lambda: harvesting.harvest(op, request)
 
 
-def _host(request: HostRequest, outputs: Path) -> Any:
+def _host(request: HostRequest, inputs: Path, outputs: Path) -> Any:
     import torch
 
-    from bot.worker import hosting
+    from bot.worker import hosting, kept_kernels
     from bot.worker.loading import load_op
 
     line = hosting.Line(outputs, request.arm)
     if not hosting.wait_to_begin(line):
         return HostAnswer
+    kept_kernels.find_beside(inputs, f"{KERNELS}-{request.arm}")
     torch.cuda.init()
     op = load_op(request.subject)
     return lambda: hosting.serve(op, request, line)
 
 
-def _look(request: LookRequest) -> Any:
+def _look(request: LookRequest, inputs: Path) -> Any:
     import torch
 
-    from bot.worker import looking
+    from bot.worker import kept_kernels, looking
     from bot.worker.loading import load_op
 
+    kept_kernels.find_beside(inputs)
     torch.cuda.init()
     op = load_op(request.subject)
     return lambda: looking.look_job(op, request)
@@ -169,9 +172,9 @@ def _job(request: Request, inputs: Path, outputs: Path) -> Any:
     if isinstance(request, HarvestRequest):
         return _harvest(request)
     if isinstance(request, HostRequest):
-        return _host(request, outputs)
+        return _host(request, inputs, outputs)
     if isinstance(request, LookRequest):
-        return _look(request)
+        return _look(request, inputs)
     if isinstance(request, UnderCompileRequest):
         return _under_compile(request, inputs, outputs)
     return _gpu(request, inputs, outputs) if isinstance(request, GpuRequest) else _compile(request)
@@ -214,16 +217,17 @@ def _all_of(request: Request, inputs: Path, outputs: Path) -> tuple[Any, int]:
         return hosting.carry_out(request, lambda share: _carry_out(share, inputs, outputs), outputs)
     if not isinstance(request, GpuRequest):
         return _carry_out(request, inputs, outputs)
-    from bot.worker import shares
+    from bot.worker import kept_kernels, shares
 
+    if request.cases and not request.brief:
+        kept_kernels.keep(outputs)
     return shares.carry_out(request, lambda share: _carry_out(share, inputs, outputs), outputs)
 
 
-def main(arguments: list[str]) -> int:
+def _served(arguments: list[str]) -> tuple[int, bool]:
+    """Its exit code, and whether a tool around it may watch for how it ends."""
     if arguments[0] == "--nursery":
-        from bot.worker import nursery
-
-        return nursery.main(arguments[1:], main)
+        return nursery.main(arguments[1:], main), False
     if arguments[0] == WAIT:
         from bot.worker import waiting
 
@@ -231,17 +235,24 @@ def main(arguments: list[str]) -> int:
         try:
             waiting.wait(Path(arguments[0]))
         except waiting.HasNothingToDo:
-            return Exit.BAD_REQUEST
+            return Exit.BAD_REQUEST, False
     inputs, outputs = (Path(argument) for argument in arguments)
     try:
         request = _request(inputs)
     except (ContractError, ValueError) as error:
         print(error, file=sys.stderr)
-        return Exit.BAD_REQUEST
+        return Exit.BAD_REQUEST, False
     answer, code = _all_of(request, inputs, outputs)
     write_text(outputs / ANSWER, render(answer))
-    return code
+    return code, isinstance(request, LookRequest) and request.mode == "counters"
+
+
+def main(arguments: list[str]) -> int:
+    return _served(arguments)[0]
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    ended, is_watched = _served(sys.argv[1:])
+    if not is_watched:  # what an interpreter does at its end takes torch a second, and nobody waits for it
+        nursery.leave(lambda: ended)
+    sys.exit(ended)

@@ -1,4 +1,5 @@
-"""A worker that was started before it is needed: it imports libraries, touches no GPU, and waits for its request."""
+"""A worker that was started before it is needed: it imports libraries, compiles a kernel that nobody needs, touches no
+GPU, and waits for its request."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from pathlib import Path
 from types import ModuleType
 
 from bot.worker.contract import MAX_MANIFEST, REQUEST, read_bytes, write_text
-from bot.worker.contract.door import IMPORTED, TO_IMPORT
+from bot.worker.contract.arches import ARCHES
+from bot.worker.contract.door import IMPORTED, TO_COMPILE_FOR, TO_IMPORT
 
 LOOK_EVERY_S = 0.005
 ASKS_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
@@ -38,12 +40,23 @@ def _import(names: list[str]) -> None:
             importlib.import_module(name)
 
 
+def _warm_up(place: Path) -> None:
+    """A machine that cannot says so when it is asked."""
+    with contextlib.suppress(Exception):
+        number = ARCHES[read_bytes(place, MAX_MANIFEST).decode("ascii")].number
+        if isinstance(number, int):
+            from bot.worker import warming
+
+            warming.warm_up_for(number)
+
+
 def wait(request: Path) -> None:
     """Until the request is there."""
     parent = os.getppid()
     os.environ[ASKS_NVML] = "1"
     try:
         _import(read_bytes(request / TO_IMPORT, MAX_MANIFEST).decode("ascii").split())
+        _warm_up(request / TO_COMPILE_FOR)
     finally:
         del os.environ[ASKS_NVML]
     if _touched():

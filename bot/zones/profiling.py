@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from threading import Event
 from typing import Protocol, TypeVar, runtime_checkable
@@ -166,9 +166,8 @@ def profiled(
 ) -> Profile | Fault:
     """A fault where the untouched kernel does not run. `survey`: whether other launch numbers are compiled too;
     `watch`: whether rivals are played and profilers asked, where there is a GPU. `count`: counts the bytes beside,
-    where this bench cannot; it is called when nothing is timed any more. `baseline_read` hears of the
-    untouched kernel as soon as it was measured, and may end it there. `passed` hears of each step once it is over:
-    together they take minutes."""
+    where this bench cannot. `baseline_read` hears of the untouched kernel as soon as it was measured, and may end it
+    there. `passed` hears of each step once it is over: together they take minutes."""
     step = partial(stepped, passed)
     apart = watch and isinstance(bench, Looks)
     if watch and isinstance(bench, Plays):
@@ -187,12 +186,15 @@ def profiled(
         return work()
 
     with ThreadPoolExecutor(max_workers=3) as threads:
+
+        def beside(work: Callable[[], T]) -> Future[T]:
+            """What takes the host a minute for some kernels, and its clock little: beside clocks, if there is room."""
+            return threads.submit(work) if leaves_room() else threads.submit(after, work)
+
         try:
-            # Other chips' compilers take a minute for some kernels. They may run beside a clock, if there is room.
             stamps = partial(step, "compiled for other chips", partial(bench.stamped, sources)) if apart else tuple
-            stamping = threads.submit(stamps) if leaves_room() else threads.submit(after, stamps)
-            bytes_counted = partial(step, "bytes counted", count) if count is not None else None
-            counting = threads.submit(after, bytes_counted) if bytes_counted is not None else None
+            stamping = beside(stamps)
+            counting = beside(partial(step, "bytes counted", count)) if count is not None else None
             settings = launch_settings(launches, "\n".join(file.text for file in sources))
 
             def surveyed() -> tuple[Survey, ...]:

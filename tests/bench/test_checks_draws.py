@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +244,33 @@ def test_two_side_by_side_ask_once_and_both_are_held_against_them(room: Room) ->
         found = [threads.submit(room.check, name) for name in ("as good", "as good too")]
         assert [failed(future.result()) for future in found] == [[], []]
     assert len(room.drawn) == 1
+
+
+def test_what_waits_for_inputs_begins_when_they_lie_there_and_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room, happened, receive = Room(tmp_path, monkeypatch), list[str](), Judge.receive
+
+    def received(judge: Judge, kind: type[Any]) -> Any:
+        made = receive(judge, kind)
+        happened.append("made")
+        return made
+
+    def run(*asked: Any) -> Any:
+        happened.append("checked")
+        return room._run(*asked)
+
+    monkeypatch.setattr(Judge, "receive", received)
+    monkeypatch.setattr(checks, "run_cell", run)
+    for name in ("first", "second"):
+        room.checker.when_inputs_lie_there(partial(happened.append, name))
+    assert happened == []
+    room.checker.check_baseline(room.laid("v0"))
+    assert happened == ["made", "first", "second", "checked"]
+    room.checker.when_inputs_lie_there(partial(happened.append, "late"))
+    assert happened[4:] == ["late"], "at once"
+    room.check("right")
+    assert happened[5:] == ["checked"]
 
 
 def test_calls_that_cannot_be_asked_alone_are_those_it_is_wrong_or_far_off_in() -> None:

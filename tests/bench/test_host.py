@@ -19,12 +19,13 @@ from bot.bench.cell import Cells, Places, places
 from bot.bench.checks import Laid
 from bot.bench.host import BATCHES, PASSES, Lines, Silence, Stage, block, quickest
 from bot.bench.interpreter import look_at
+from bot.bench.kept_kernels import KeptKernels
 from bot.bench.launcher import Ended, Limits, run_process
 from bot.bench.sandbox import LIMITS_ONLY, Sandbox
 from bot.errors import OperatorError
 from bot.guardrails.host_time import MOST_US, longer
 from bot.model.measurement import CaseResult, Paired, Reading
-from bot.model.variant import SourceFile
+from bot.model.variant import SourceFile, sources_digest
 from bot.worker.contract import Argument, Call, CasePlan, Plan, TensorSpec, parse, render
 from bot.worker.contract.hosting import END, FRAME, GO, NOTHING, READY, V0, VARIANT, HostRequest, asked, told
 from tests.bench import tiny
@@ -254,6 +255,55 @@ def test_both_arms_are_told_what_v0_chose(stage: Callable[..., Stage]) -> None:
     where = places(scene.cells, "v-1/host", scene.mine.source, scene.mine.folder)
     request = host._request(scene, where, where.source, quickest(PLAN))
     assert parse(HostRequest, render(request)).pins == (CHOICE,)
+
+
+def kept_of(scene: Stage, *known: Laid) -> Stage:
+    kernels = KeptKernels(scene.cells.scratch / "kernels")
+    for laid in known:
+        compiled = scene.cells.scratch / "compiled"
+        compiled.mkdir()
+        (compiled / "_k.cubin").write_text(laid.name)
+        kernels.keep(compiled, sources_digest(laid.files), untouched=False)
+    return dataclasses.replace(scene, kernels=kernels)
+
+
+def lies_in(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.cubin")}
+
+
+@pytest.mark.parametrize("known", [("v-0", "v-1"), ("v-0",), ("v-1",), ()])
+def test_each_arm_finds_what_was_compiled_of_it_and_nothing_of_the_other(
+    known: tuple[str, ...], stage: Callable[..., Stage], tmp_path: Path
+) -> None:
+    scene = stage(SLEEPS)
+    folders = {"v-0": "kernels-v0/_k.cubin", "v-1": "kernels-variant/_k.cubin"}
+    (tmp_path / "request").mkdir()
+    kept = kept_of(scene, *(laid for laid in (scene.stock, scene.mine) if laid.name in known))
+    for _ in range(2):  # pairs of processes
+        kept.lay_kernels(tmp_path / "request")
+        assert lies_in(tmp_path / "request") == {folders[name]: name for name in known}
+
+
+def test_where_nothing_is_kept_nothing_is_laid(stage: Callable[..., Stage], tmp_path: Path) -> None:
+    (tmp_path / "request").mkdir()
+    stage(SLEEPS).lay_kernels(tmp_path / "request")
+    assert list((tmp_path / "request").iterdir()) == []
+
+
+def test_a_pair_of_processes_has_them_beside_its_request(
+    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[dict[str, str]] = []
+
+    def leaves(cells: Cells, where: Places, *_: Any) -> Ended:
+        found.append(lies_in(where.request.host))
+        return Ended(1, "", 0.0, "")
+
+    monkeypatch.setattr(host, "start", leaves)
+    scene = stage(SLEEPS)
+    with pytest.raises(OperatorError, match="host time cannot be read here"):
+        host.read(kept_of(scene, scene.stock, scene.mine))
+    assert found == [{"kernels-v0/_k.cubin": "v-0", "kernels-variant/_k.cubin": "v-1"}]
 
 
 def test_a_variant_that_does_not_answer_is_heard_no_further(stage: Callable[..., Stage]) -> None:

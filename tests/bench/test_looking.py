@@ -12,14 +12,17 @@ import pytest
 
 from bot.bench import looking, ncu
 from bot.bench.cell import Cells
+from bot.bench.checks import Laid
 from bot.bench.gpu import Gpu
 from bot.bench.interpreter import TargetPython
+from bot.bench.kept_kernels import KeptKernels
 from bot.bench.launcher import Ended
-from bot.bench.looking import Scene, largest
+from bot.bench.looking import Scene, Scenes, largest
 from bot.bench.sandbox import Sandbox
 from bot.errors import OperatorError
 from bot.model.measurement import Fault
 from bot.model.site import KernelSite
+from bot.model.variant import SourceFile, sources_digest
 from bot.worker.contract import ANSWER, REQUEST, Call, CasePlan, Plan, render
 from bot.worker.contract.looking import LookAnswer, Looked, LookRequest, Worked
 from tests.bench.test_ncu import DENIED, H200, RAW, TOOL
@@ -67,6 +70,49 @@ def test_a_profiled_worker_is_told_what_v0_chose(scene: Scene, monkeypatch: pyte
     monkeypatch.setattr(looking, "run_cell", lambda cells, where, request, *_: asked.append(request) or LookAnswer(()))
     looking.timelines(dataclasses.replace(scene, pins=(CHOICE,)))
     assert [request.pins for request in asked] == [(CHOICE,)]
+
+
+MINE, OTHER = ((SourceFile(path="src/ops/k.py", text=text),) for text in ("mine = 1\n", "other = 1\n"))
+
+
+def kept_of(folder: Path, *known: tuple[SourceFile, ...]) -> KeptKernels:
+    kernels = KeptKernels(folder / "kernels")
+    for files in known:
+        (folder / "compiled").mkdir()
+        (folder / "compiled" / "_k.cubin").write_text(files[0].text)
+        kernels.keep(folder / "compiled", sources_digest(files), untouched=False)
+    return kernels
+
+
+def test_a_request_comes_with_what_was_compiled_of_its_files_and_of_no_others(scene: Scene, tmp_path: Path) -> None:
+    mine = dataclasses.replace(scene, files=MINE, kernels=kept_of(tmp_path, OTHER, MINE))
+    folder = mine.request_folder("timeline")
+    assert folder == scene.folder / "timeline-request"
+    assert [(path.name, path.read_text()) for path in folder.rglob("*.cubin")] == [("_k.cubin", MINE[0].text)]
+    unknown = dataclasses.replace(mine, files=(MINE[0].model_copy(update={"text": "new = 1\n"}),))
+    assert list(unknown.request_folder("ncu").iterdir()) == []
+    assert list(dataclasses.replace(mine, kernels=None).request_folder("none").iterdir()) == []
+
+
+def test_profiled_workers_find_it_beside_their_requests(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    beside: list[list[str]] = []
+
+    def run(cells: Cells, where: Any, *_: Any) -> LookAnswer:
+        beside.append([path.name for path in where.request.host.iterdir()])
+        return LookAnswer(())
+
+    monkeypatch.setattr(looking, "run_cell", run)
+    looking.timelines(dataclasses.replace(scene, files=MINE, kernels=kept_of(scene.cells.scratch, MINE)))
+    assert beside == [["kernels"]]
+
+
+def test_a_scene_knows_what_was_compiled_and_is_taken_away_again(scene: Scene, tmp_path: Path) -> None:
+    kernels, laid = kept_of(tmp_path), Laid("v-1", MINE, tmp_path / "v-1", tmp_path / "v-1" / "source")
+    laid.source.mkdir(parents=True)
+    scenes = Scenes(scene.cells, scene.site, PLAN, 2**30, lambda files: laid, lambda: (CHOICE,), kernels)
+    with scenes.of(MINE) as made:
+        assert made.kernels is kernels and (made.files, made.pins) == (MINE, (CHOICE,))
+    assert not laid.folder.exists()
 
 
 def test_a_timeline_is_of_one_pass(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,9 @@ import pytest
 from bot.bench import compile_pool, measured
 from bot.bench.bailiff import Objection
 from bot.bench.checks import Checked
+from bot.bench.clocked import ClockedBench
 from bot.bench.effort import Effort
+from bot.bench.measure import Deadlines
 from bot.bench.measured import MeasuredBench
 from bot.bench.readings import Wrong, timing_of, with_clock
 from bot.bench.rivals import BLOCKS
@@ -375,6 +377,22 @@ def test_compilers_of_rivals_stand_still_while_profilers_look(monkeypatch: pytes
     assert happened == ["held", "timelines", "clocked", "counters", "free"]
 
 
+def test_workers_that_stand_ready_are_told_what_v0_seems_to_import(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told: list[tuple[str, ...]] = []
+
+    def opened(made: Any, *_: Any) -> None:
+        made._judge, made._plan, made._takes = Judge(), SimpleNamespace(), SimpleNamespace()
+        made._takes.kernels, made._takes.forget, made._takes.all_pins = None, None, None
+
+    monkeypatch.setattr(ClockedBench, "__init__", opened)
+    standby = {place: SimpleNamespace(begin=told.append) for place in (True, False)}
+    cells: Any = SimpleNamespace(gpu=object(), standby=standby)
+    MeasuredBench(tiny.write_tree(tmp_path), tiny.SITE, tiny.SUITE, cells, Deadlines(), 7, Effort())
+    assert told == [("torch", "triton", "triton.language")] * 2
+
+
 class Ahead:
     standing_still = 0
 
@@ -393,6 +411,18 @@ class Ahead:
         self.told.append(("held", ""))
         yield
         self.told.append(("free", ""))
+
+
+def test_rivals_are_not_compiled_before_the_judge_has_made_its_inputs() -> None:
+    """It needs every processor for them, and v0 is waiting."""
+    ahead, waiting = Ahead(), list[Any]()
+    made: Any = bench(Judge(), ahead)
+    made._checker.when_inputs_lie_there = waiting.append
+    made.expect_rivals()
+    assert ahead.told == []
+    (begin,) = waiting
+    begin()
+    assert [what for what, _ in ahead.told] == ["begin"]
 
 
 def test_rivals_that_nobody_compiled_ahead_are_compiled_side_by_side_before_they_are_played() -> None:

@@ -12,7 +12,8 @@ from bot.bench import nulls, race
 from bot.bench.calibrating import NULL_KERNELS, amounts
 from bot.bench.checks import Laid
 from bot.bench.effort import Effort
-from bot.bench.race import AT_ONCE, BLOCKS, Course, Entry
+from bot.bench.race import Course, Entry
+from bot.bench.side_by_side import BLOCKS, groups
 from bot.bench.takes import Take
 from bot.model.measurement import Block
 from bot.model.variant import SourceFile
@@ -82,7 +83,7 @@ def test_all_are_read_as_a_race_reads_them() -> None:
     searched: list[tuple[Four, ...]] = found["searched"]["blocks"]
     assert searched == raced(beside)
     assert clock.processes[0] == beside.processes[0]
-    assert [len(group) for group in clock.processes[0]] == [AT_ONCE] * (64 // AT_ONCE)
+    assert [len(group) for group in clock.processes[0]] == [len(some) for some in groups(VARIANTS)]
     assert {which for which in VARIANTS if len(searched[which - 1]) == GLANCE} == {5, 21, 33}
     assert {len(blocks) for blocks in searched} == {GLANCE, BLOCKS}
 
@@ -119,7 +120,7 @@ def test_what_was_voided_is_kept() -> None:
     )
     found = nulls.campaign(doors, VARIANTS, 0)
     assert found is not None
-    assert found["searched"]["voided"] == len(shared) >= 64 // AT_ONCE
+    assert found["searched"]["voided"] == len(shared) >= len(groups(VARIANTS))
     assert [one["voided"] for one in found["readings"]] == [1] * 6
 
 
@@ -133,7 +134,7 @@ def test_who_cannot_be_read_together_is_read_alone() -> None:
     found, shared = nulls.campaign(doors, VARIANTS, 0), nulls.campaign(beside.doors, VARIANTS, 0)
     assert found is not None and shared is not None
     assert found["searched"]["blocks"] == shared["searched"]["blocks"]
-    assert found["searched"]["voided"] == 64 // AT_ONCE * GLANCE
+    assert found["searched"]["voided"] == len(groups(VARIANTS)) * GLANCE
 
 
 def _short_of_one(told: Blocks) -> Blocks:

@@ -12,7 +12,8 @@ from bot.analysis.racing import GLANCE
 from bot.bench import race
 from bot.bench.bailiff import Objection
 from bot.bench.checks import Laid
-from bot.bench.race import AT_ONCE, BLOCKS, LATE, RACE_S, Course, Entry, Ran
+from bot.bench.race import LATE, RACE_S, RECORDERS, Course, Entry, Ran
+from bot.bench.side_by_side import AT_ONCE, BLOCKS
 from bot.bench.takes import Take
 from bot.model.measurement import Block, Fault
 from bot.model.variant import SourceFile
@@ -113,7 +114,7 @@ class Track:
     def run(self, *texts: str) -> dict[str, Ran]:
         entries = [Entry((SourceFile(path="k.py", text=text),), CASES) for text in texts]
         course = Course(
-            *(self.lay, self.record, self.open, self.read, self.together, Wrong, self.leads),
+            *(self.lay, self.record, self.open, self.read, self.together, Wrong, RECORDERS, self.leads),
             quiet=self.quiet,
             now=lambda: self.seconds,
             spent_ms=lambda: self.spent_ms,
@@ -151,7 +152,7 @@ def test_so_many_stand_on_one_replayer_and_no_more(tmp_path: Path) -> None:
     track = Track(tmp_path)
     names = [f"n{number}" for number in range(AT_ONCE + 1)]
     assert all(home(ran) for ran in track.run(*names).values())
-    assert [len(group) for case, group in track.opened if case == "forward"] == [AT_ONCE, 1]
+    assert [len(group) for case, group in track.opened if case == "forward"] == [AT_ONCE // 2 + 1, AT_ONCE // 2 + 1]
 
 
 def test_who_does_not_run_is_never_timed(tmp_path: Path) -> None:
@@ -245,7 +246,7 @@ def test_to_the_last_second_it_goes_on(tmp_path: Path) -> None:
 def test_an_entry_races_in_its_own_cases_alone(tmp_path: Path) -> None:
     track = Track(tmp_path)
     files = (SourceFile(path="k.py", text="backward only"),)
-    course = Course(track.lay, track.record, track.open, track.read, track.together, Wrong, lambda: 0.0)
+    course = Course(track.lay, track.record, track.open, track.read, track.together, Wrong)
     (ran,) = race.run(course, [Entry(files, ("backward",))]).ran
     assert (list(ran.blocks), track.asked) == (["backward"], {"backward only": ("backward",)})
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from bot.analysis.racing import GLANCE, glanced
-from bot.bench.side_by_side import BLOCKS, read_together
+from bot.bench.side_by_side import BLOCKS, groups, read_together
 from bot.model.measurement import Block
 
 
@@ -53,3 +55,13 @@ def test_where_a_glance_shows_nothing_of_somebody_nothing_is_kept() -> None:
     table = Table(1.0, 1.0, silent=(1,))
     assert read_together(2, None, table) == ([], None)
     assert len(table.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("many", "sizes"),
+    [(0, []), (1, [1]), (7, [7]), (8, [4, 4]), (14, [7, 7]), (15, [5, 5, 5]), (63, [7] * 9)],
+)
+def test_nobody_is_left_over_to_be_read_alone(many: int, sizes: list[int]) -> None:
+    found = groups(range(many))
+    assert sorted(map(len, found)) == sizes
+    assert [one for some in found for one in some] == list(range(many))

@@ -8,25 +8,29 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
-from bot.bench import overlay
+from bot.bench import cell, overlay
 from bot.bench.cell import Around, Cells, answered, places, run_cell, watched_standby, with_standby
 from bot.bench.choosing import open_measured_bench
 from bot.bench.compile_pool import request
 from bot.bench.gpu import Gpu
 from bot.bench.interpreter import look_at
 from bot.bench.launcher import Limits, Running
-from bot.bench.sandbox import find_sandbox
-from bot.bench.standby import ALWAYS, Room, Standby
+from bot.bench.sandbox import LIMITS_ONLY, Sandbox, find_sandbox
+from bot.bench.standby import ALWAYS, FIRST, Room, Standby
 from bot.bench.suitcase import pack
 from bot.errors import OperatorError
 from bot.model.measurement import Fault
+from bot.worker import waiting as worker
+from bot.worker import warming
 from bot.worker.contract import REQUEST, Argument, Call, CompileAnswer, TensorSpec, render
-from bot.worker.contract.door import IMPORTED, TO_IMPORT
+from bot.worker.contract.door import IMPORTED, TO_COMPILE_FOR, TO_IMPORT
 from tests.bench import tiny
 from tests.bench.test_cell import FOREVER, LEAVES
+from tests.bench.test_ncu import H200
 from tests.patience import PATIENCE_S, wait_for
 
 LIMITS = Limits(PATIENCE_S)
@@ -78,12 +82,20 @@ def test_one_that_stood_ready_answers_as_one_that_starts_afresh(cells: Cells, tm
 
 
 @pytest.mark.long
+def test_nobody_waits_for_what_a_variant_left_for_the_end(cells: Cells, tmp_path: Path) -> None:
+    """Its answer is there, and what an interpreter does at its end says nothing."""
+    lingers = "import atexit, time\natexit.register(time.sleep, 600)\n"
+    learnt(cells, tmp_path)
+    assert isinstance(compiled(cells, tmp_path / "lingers", lingers), CompileAnswer)
+
+
+@pytest.mark.long
 def test_one_stands_ready_inside_a_program_that_watches_it(cells: Cells, tmp_path: Path) -> None:
     """As a profiler does: it is told to import what all others are, and answers as they do."""
     watched = dataclasses.replace(cells, standby={True: cells.standby[False]})
     words = ("/usr/bin/env", "WATCHED=1")
     ready = watched_standby(watched, Room(tmp_path / "room"), 6 * 2**30, Around(words))
-    assert (ready.room.request / TO_IMPORT).read_text().split() == list(cells.standby[False].modules)
+    assert set(ALWAYS) <= set((ready.room.request / TO_IMPORT).read_text().split())
     tree = tiny.write_tree(tmp_path / "tree")
     source = overlay.lay(tree, tiny.SITE, tiny.files(), tmp_path / "source")
     (tmp_path / "request").mkdir()
@@ -109,11 +121,11 @@ def test_a_variant_is_caught_there_as_anywhere(
 class Waiting:
     """A pool whose workers are a few lines of Python."""
 
-    def __init__(self, scratch: Path, code: str, most: int = 1) -> None:
+    def __init__(self, scratch: Path, code: str, most: int = 1, arch: str = "") -> None:
         self.started: list[Room] = []
         self._running: list[Running] = []
         self._code = code
-        self.standby = Standby(scratch, self._start, most)
+        self.standby = Standby(scratch, self._start, most, arch)
         self.scratch = scratch
 
     def _start(self, room: Room) -> Running:
@@ -207,6 +219,151 @@ def test_where_one_fell_nobody_waits_any_more(tmp_path: Path) -> None:
     assert fallen.standby.take() is None
     assert fallen.standby.take() is None
     assert len(fallen.started) == 1
+
+
+# -- what they are told -----------------------------------------------------------------------------------------------
+
+
+def test_the_first_ones_are_told_what_v0_seems_to_need_until_it_is_known(tmp_path: Path) -> None:
+    waiting = Waiting(tmp_path, WAITS, most=3)
+    try:
+        waiting.standby.begin(("peft", "transformers.models"))
+        first = [(room.request / TO_IMPORT).read_text().split() for room in waiting.started]
+        assert first == [[*ALWAYS, "peft", "transformers.models"]] * FIRST
+        waiting.learn("sympy")
+        assert len(waiting.started) == 3 and waiting.modules() == [*ALWAYS, "sympy"]
+    finally:
+        waiting.end()
+
+
+def test_a_guess_that_is_no_name_of_a_module_is_not_told(waiting: Waiting) -> None:
+    waiting.standby.begin(("../etc/passwd", "peft", "1st", "a b", "c\nd", ".e", "f."))
+    assert waiting.modules() == [*ALWAYS, "peft"]
+
+
+def test_where_one_fell_over_a_guess_others_stand_ready_once_v0_was_heard(tmp_path: Path) -> None:
+    """What only seems to be needed may not even be there, or may not be imported so early."""
+    fallen = Waiting(tmp_path, "raise SystemExit(1)")
+    try:
+        fallen.standby.begin(("peft",))
+        wait_for(lambda: not fallen.standby._waiting[0].running.is_alive)
+        assert fallen.standby.take() is None
+        assert not fallen.started[0].folder.exists()
+        fallen.learn()
+        assert len(fallen.started) == 2
+        wait_for(lambda: not fallen.standby._waiting[0].running.is_alive)
+        assert fallen.standby.take() is None and len(fallen.started) == 2, "what v0 had imported is no guess"
+    finally:
+        fallen.end()
+
+
+def test_and_so_they_do_where_the_second_fell_over_it_later(tmp_path: Path) -> None:
+    fallen = Waiting(tmp_path, "raise SystemExit(1)", most=2)
+    try:
+        fallen.standby.begin(("peft",))
+        wait_for(lambda: not any(ready.running.is_alive for ready in fallen.standby._waiting))
+        assert fallen.standby.take() is None
+        fallen.learn()
+        assert fallen.standby.take() is None, "the one that was told a guess"
+        assert len(fallen.started) == 4, "and two since, as v0 was heard"
+    finally:
+        fallen.end()
+
+
+def test_where_one_fell_that_was_told_no_guess_nobody_waits_any_more(tmp_path: Path) -> None:
+    fallen = Waiting(tmp_path, "raise SystemExit(1)")
+    try:
+        fallen.standby.begin(())
+        wait_for(lambda: not fallen.standby._waiting[0].running.is_alive)
+        assert fallen.standby.take() is None
+        fallen.learn()
+        assert len(fallen.started) == 1
+    finally:
+        fallen.end()
+
+
+def test_each_is_told_what_to_compile_for(tmp_path: Path) -> None:
+    waiting = Waiting(tmp_path, WAITS, most=3, arch="sm_90")
+    try:
+        waiting.standby.begin()
+        waiting.learn()
+        assert [(room.request / TO_COMPILE_FOR).read_text() for room in waiting.started] == ["sm_90"] * 3
+    finally:
+        waiting.end()
+
+
+def test_a_room_may_be_told_to_import_and_not_to_compile(tmp_path: Path) -> None:
+    waiting, (one, other) = Waiting(tmp_path, WAITS, arch="sm_90"), (Room(tmp_path / name) for name in ("one", "other"))
+    try:
+        waiting.learn("sympy")
+        for room, compiles in ((one, True), (other, False)):
+            room.make()
+            waiting.standby.tell(room, compiles=compiles)
+            assert (room.request / TO_IMPORT).read_text().split() == [*ALWAYS, "sympy"]
+        assert [(room.request / TO_COMPILE_FOR).read_text() for room in (one, other)] == ["sm_90", ""]
+    finally:
+        waiting.end()
+
+
+@pytest.mark.parametrize(("gpu", "told"), [(H200, {True: "sm_90", False: "sm_90"}), (None, {False: ""})])
+def test_all_of_a_bench_compile_for_its_gpu(gpu: Gpu | None, told: dict[bool, str], tmp_path: Path) -> None:
+    """The one without it too: it compiles what is launched on it."""
+    python = look_at(sys.executable)
+    cells = with_standby(Cells(python, Sandbox(LIMITS_ONLY), tmp_path / "suitcase", tmp_path, gpu), 2**30)
+    for on_gpu, standby in cells.standby.items():
+        room = Room(tmp_path / str(on_gpu))
+        room.make()
+        standby.tell(room)
+        assert (room.request / TO_COMPILE_FOR).read_text() == told[on_gpu]
+    assert set(cells.standby) == set(told)
+
+
+def test_one_that_is_watched_compiles_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fork of its own would be watched as well, as long as it lives."""
+    monkeypatch.setattr(cell, "Running", lambda argv, environment, directory: None)
+    python = look_at(sys.executable)
+    cells = with_standby(Cells(python, Sandbox(LIMITS_ONLY), tmp_path / "suitcase", tmp_path, H200), 2**30)
+    ready = watched_standby(cells, Room(tmp_path / "watched"), 2**30, Around(("env",)))
+    assert (ready.room.request / TO_COMPILE_FOR).read_text() == ""
+    assert (ready.room.request / TO_IMPORT).read_text().split() == list(ALWAYS)
+
+
+@pytest.mark.parametrize(
+    ("told", "compiled_for"),
+    [("sm_90", [90]), ("sm_100", [100]), ("gfx942", []), ("sm_1", []), ("", []), (None, [])],
+)
+def test_who_waits_compiles_for_what_it_knows(
+    told: str | None, compiled_for: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(warming, "warm_up_for", asked.append)
+    if told is not None:
+        (tmp_path / TO_COMPILE_FOR).write_text(told)
+    worker._warm_up(tmp_path / TO_COMPILE_FOR)
+    assert asked == compiled_for
+
+
+def test_a_kernel_that_does_not_compile_is_no_reason_not_to_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is compiled before the request is waited for, and torch asks for no GPU with the driver meanwhile."""
+    happened: list[Any] = []
+
+    def warm_up_for(number: int) -> None:
+        happened.append((number, os.environ.get(worker.ASKS_NVML)))
+        (tmp_path / REQUEST).write_text("{}")
+        raise RuntimeError("no ptxas here")
+
+    monkeypatch.setattr(warming, "warm_up_for", warm_up_for)
+    monkeypatch.setattr(worker, "_touched", lambda: happened.append("looked") or False)
+    (tmp_path / TO_IMPORT).write_text("json")
+    (tmp_path / TO_COMPILE_FOR).write_text("sm_90")
+    worker.wait(tmp_path)
+    assert happened == [(90, "1"), "looked"]
+    assert worker.ASKS_NVML not in os.environ
+
+
+# -- how they end -----------------------------------------------------------------------------------------------------
 
 
 def test_one_outlives_the_thread_in_which_it_was_asked_for(tmp_path: Path) -> None:

@@ -226,23 +226,33 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 
 @pytest.mark.parametrize(
-    ("processors", "memory_mib", "at_once", "recorders"),
+    ("processors", "memory_mib", "at_once", "v0_took_s", "recorders"),
     [
-        (16, 143771, 8, 2),
-        (15, 143771, 8, 1),
-        (16, 143771, 5, 3),
-        (64, 143771, 1, 4),
-        (16, 81559, 8, 1),
-        (16, 81559, 5, 1),
-        (16, 81920, 5, 2),
-        (16, 24576, 1, 3),
-        (2, 143771, 5, 1),
+        (16, 143771, 8, 30.0, 2),
+        (16, 143771, 8, 29.9, 1),
+        (15, 143771, 8, 30.0, 1),
+        (16, 143771, 6, 0.0, 1),
+        (16, 143771, 5, 0.0, 2),
+        (16, 143771, 5, 30.0, 3),
+        (64, 143771, 1, 0.0, 4),
+        (16, 81559, 8, 30.0, 1),
+        (16, 81559, 5, 0.0, 1),
+        (16, 81920, 5, 0.0, 2),
+        (16, 24576, 1, 0.0, 3),
+        (2, 143771, 5, 30.0, 1),
     ],
 )
 def test_so_many_record_as_there_are_processors_and_memory_for(
-    processors: int, memory_mib: int, at_once: int, recorders: int, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    processors: int,
+    memory_mib: int,
+    at_once: int,
+    v0_took_s: float,
+    recorders: int,
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    bench.tuned, bench.gpu.memory_mib = False, memory_mib
+    """And fewer where contexts would take longer than compiling does."""
+    bench.tuned, bench.gpu.memory_mib, bench.checker._took_s = False, memory_mib, v0_took_s
     monkeypatch.setattr(compile_pool, "processors", lambda: processors)
     bench.answer(("forward-4x8", ()))
     bench.checker.brief(bench.laid("v1"), ["forward-4x8"], LIMITS, at_once=at_once)
@@ -387,6 +397,31 @@ def test_v0_is_checked_beside_its_recordings_unless_its_text_speaks_of_tuning(
     monkeypatch.setattr(takes, "run_cell", run)
     bench.checker.check_baseline(bench.laid("v0"))
     assert met == [not tuned] * 2
+
+
+def test_what_was_compiled_for_good_recordings_is_kept_and_lies_no_longer_among_them(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of v0 and of a variant, by what they are; what a race compiles is nobody's."""
+
+    def run(cells: Cells, where: Places, request: GpuRequest, *rest: Any) -> Any:
+        if request.cases:
+            (where.answer.host / "kernels").mkdir()
+            (where.answer.host / "kernels" / "_k.cubin").write_text(where.source.host.name)
+        return bench._run(cells, where, request, *rest)
+
+    monkeypatch.setattr(takes, "run_cell", run)
+    bench.answer(("forward-4x8", ()), ("forward-8x8", ()))
+    bench.tuned = False
+    bench.checker.check_baseline(bench.laid("v0"))
+    assert bench.checker.check(bench.laid("v1")).fault is None
+    bench.answer(("forward-4x8", ()))
+    assert not isinstance(bench.checker.brief(bench.laid("v2"), ["forward-4x8"], LIMITS, at_once=1), Fault)
+    for name in ("v0", "v1", "v2"):
+        digest = sources_digest((bench.file(name),))
+        bench.checker.kernels.lay(digest, tmp_path / f"laid-{name}")
+        assert not (tmp_path / "takes" / digest / "kernels").exists()
+    assert [path.read_text() for path in sorted(tmp_path.glob("laid-*/_k.cubin"))] == ["v0", "v1"]
 
 
 def test_what_cannot_be_recorded_is_told_with_what_the_checks_said(bench: Bench) -> None:

@@ -14,9 +14,10 @@ from bot.bench.looking import Found
 from bot.model.campaign import Profile
 from bot.model.measurement import Measurement, Passport, Setting, Survey
 from bot.model.profiling import Counters
+from bot.model.rivals import Rival
 from bot.model.variant import SourceFile
 from bot.zones import profiling
-from bot.zones.profiling import profiled
+from bot.zones.profiling import Counted, profiled
 from tests.bench import tiny
 from tests.fakes.bench import PASSPORTS, FakeBench
 
@@ -63,6 +64,42 @@ def test_no_clock_waits_for_the_compilers_of_other_chips(
     assert isinstance(found, Profile)
     assert bench.waited_for == [False]
     assert tuple(stamp.arch for stamp in found.baseline.passports) == PASSPORTS
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_no_clock_waits_for_the_count_of_bytes(room: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interpreter counts them beside it where there are processors for both, and else when nothing is timed any
+    more."""
+    monkeypatch.setattr(profiling, "leaves_room", lambda: room)
+    happened: list[str] = []
+    counting = threading.Event()
+
+    class Played(Watched):
+        def expect_rivals(self) -> None:
+            pass
+
+        def rivals(self) -> tuple[Rival, ...]:
+            assert counting.wait(PATIENCE_S if room else 0.1) is room
+            happened.append("played")
+            return ()
+
+        def look(self, files: tuple[SourceFile, ...], kernels: Sequence[str], clocked: Callable[[], None]) -> Found:
+            def quiet() -> None:
+                happened.append("quiet")
+                clocked()
+
+            return super().look(files, kernels, quiet)
+
+    def count() -> Counted:
+        happened.append("counted")
+        counting.set()
+        return Counted({case.id: 7.5 for case in tiny.SUITE.cases}, ())
+
+    bench = Played(room, tiny.write_tree(tmp_path / "tree"))
+    found = profiled(bench, tiny.SITE, tiny.SUITE, tiny.files(), watch=True, count=count)
+    assert happened == (["counted", "played", "quiet"] if room else ["played", "quiet", "counted"])
+    assert isinstance(found, Profile)
+    assert {case.traffic_factor for case in found.baseline.cases} == {7.5}
 
 
 def test_without_a_gpu_they_come_with_the_measurement(tmp_path: Path) -> None:
