@@ -28,8 +28,8 @@ from bot.targets.sizes import SIZES
 from tests.analysis import blocks
 from tests.render.scripts import RESULTS, script
 
-FOLDER, OF_H100 = RESULTS / "campaigns", RESULTS.parent / "h100/campaigns"
-JOURNALS = [path for folder in (FOLDER, OF_H100) for path in sorted(folder.rglob("journal.jsonl"))]
+FOLDER, PASS, OF_H100 = RESULTS / "campaigns", RESULTS / "pass", RESULTS.parent / "h100/campaigns"
+JOURNALS = [path for folder in (FOLDER, PASS, OF_H100) for path in sorted(folder.rglob("journal.jsonl"))]
 FIRST, SECOND = "rms_norm", "rms_norm-b"
 HEAD = (
     *("kernel", "ended", "of", "variants", "pace", "step", "forward", "backward", "full"),
@@ -98,7 +98,7 @@ def renamed(lines: Facts, kernel: str) -> str:
 
 
 def named(path: Path) -> str:
-    return f"{path.parents[2].name}-{path.parent.name}"
+    return f"{path.parents[2].name}-{path.parents[1].name}-{path.parent.name}"
 
 
 @pytest.fixture(scope="module", params=JOURNALS, ids=map(named, JOURNALS))
@@ -109,13 +109,15 @@ def one(request: pytest.FixtureRequest) -> Any:
 # The journals that are there
 
 
-@pytest.mark.parametrize("folder", [FOLDER, OF_H100], ids=["h200", "h100"])
+@pytest.mark.parametrize("folder", [FOLDER, PASS, OF_H100], ids=["h200", "pass", "h100"])
 def test_the_readme_says_what_lies_beside_it(folder: Path) -> None:
     readme = (folder / "README.md").read_text(encoding="utf-8")
     assert TABLE.written(readme, TABLE.page(folder)) == readme, "run docs/results/h200/campaigns/table.py"
 
 
-@pytest.mark.parametrize(("folder", "gpu"), [(FOLDER, "NVIDIA H200"), (OF_H100, "NVIDIA H100 80GB HBM3")])
+@pytest.mark.parametrize(
+    ("folder", "gpu"), [(FOLDER, "NVIDIA H200"), (PASS, "NVIDIA H200"), (OF_H100, "NVIDIA H100 80GB HBM3")]
+)
 def test_no_table_mixes_gpus(folder: Path, gpu: str) -> None:
     """A mean over two kinds would be of neither."""
     runners = [view.runner(one.campaign) for one in TABLE.read_all(folder)]
