@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
 from bot.judge.answer import Found, Returned
-from bot.judge.known import Known
-from bot.judge.plan import BYTES_OF_A_DRAW, Probe
+from bot.judge.known import Known, excuse_of, label_of
+from bot.judge.plan import Probe
+from bot.judge.restless import RESULTS, Kind, Restless, is_same, kind_of, restless_of, shaken_here, shaken_of
 from bot.judge.tolerance import NOISE_FACTOR, Entry, Errors, Mark, beyond, errors, leaned, marks, strayed, unfit, worse
 from bot.worker.contract import Row, Rows, clip
 
-RESULTS = ("output", "gradient")
-
-
-def _label(key: tuple[str, str], known: Known) -> str:
-    role, name = key
-    if role != "output":
-        return f"{role.replace('_', ' ')} {name}"
-    grads = known.probe.call.grads
-    return f"output {grads[int(name)].name[1:] if int(name) < len(grads) else name}"
+MOST_HANDS = 8
 
 
 def _invented(base: torch.Tensor, mine: torch.Tensor, truth: torch.Tensor) -> bool:
@@ -39,71 +34,6 @@ def _swallowed(base: torch.Tensor, mine: torch.Tensor, truth: torch.Tensor) -> b
 def _hide_strange(base: torch.Tensor, truth: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """Where the baseline itself overflows there is nothing to compare with."""
     return torch.where(torch.isfinite(base), values.double(), truth)
-
-
-def excuse_of(known: Known) -> str:
-    """Why the untouched kernel is no yardstick for this probe; empty when it is one."""
-    returned = known.baseline
-    if returned is None or returned.error or len(returned.runs) != known.probe.call.turns:
-        return (returned.error if returned else "") or "it did not finish"
-    for key, truth in known.truth.items():
-        found = returned.runs[0].get(key)
-        if found is None or found.record.absent or tuple(found.record.shape) != tuple(truth.shape):
-            return f"{_label(key, known)} is missing or has another shape than the reference"
-    return ""
-
-
-Kind = tuple[str, tuple[str, str]]
-"""(direction, result): what the same code makes."""
-Restless = frozenset[Kind]
-"""What the untouched kernel makes another way each time."""
-
-
-def restless_of(known: Collection[Known]) -> Restless:
-    """Results of which the untouched kernel itself did not leave the same bits in every run of some probe.
-
-    Who adds up shares of programs with float atomics has a last bit that depends on the order, and in one probe luck
-    may give it the same bits each time. So one probe speaks for all in which the same code makes the same result, of
-    whatever type: shares that group_norm rounds to bfloat16 add up in float16 without rounding, most of the time. That
-    a kernel has atomics is not enough, as they need not show in this result; who is
-    bit for bit the same in every probe of the suite asks the same of a variant. And a result alone is excused, never
-    an input: that one may be overwritten in no order.
-    """
-    found = set()
-    for one in known:
-        base = one.baseline
-        if base is None or excuse_of(one):
-            continue
-        for key in base.runs[0]:
-            if key[0] in RESULTS and (key in one.restless or not _same(base, key)):
-                found.add(_kind(one, key))
-    return frozenset(found)
-
-
-def _kind(known: Known, key: tuple[str, str]) -> Kind:
-    return known.probe.call.direction, key
-
-
-def shaken_of(known: Collection[Known]) -> dict[Kind, tuple[str, ...]]:
-    """Unheard draws that may show what restless_of asks for, run more than once. Of each kind those of one probe speak,
-    the largest that has any and does not take the oracle long: most programs take part in it. Those of all would take
-    as long as all checks. But programs that are more than run at once come in an order of their own, so those of the
-    probe in which a variant was restless are asked as well."""
-    found: dict[Kind, tuple[str, ...]] = {}
-    for one in sorted(known, key=lambda one: (one.probe.call.nbytes <= BYTES_OF_A_DRAW, one.probe.call.nbytes)):
-        base = one.baseline
-        if base is None or excuse_of(one) or not (one.drawn or one.unheard):
-            continue
-        again = tuple(draw.call.id for draw in one.unheard if draw.call.turns > 1)
-        found |= {_kind(one, key): again for key in base.runs[0] if key[0] in RESULTS}
-    return found
-
-
-def _shaken_here(known: Known) -> tuple[str, ...]:
-    """Unheard draws of one probe that are run more than once; none of one that takes the oracle long."""
-    if known.probe.call.nbytes > BYTES_OF_A_DRAW:
-        return ()
-    return tuple(draw.call.id for draw in known.unheard if draw.call.turns > 1)
 
 
 Yardsticks = dict[tuple[str, str], Errors | None]
@@ -132,7 +62,7 @@ def _own(known: Known, key: tuple[str, str], found: Found) -> tuple[Errors, str]
     """Errors of the untouched kernel in one run, and why they are gross, if they are."""
     truth, old = known.truth[key], found.values()
     off = errors(_hide_strange(old, truth, old), truth, known.floors[key])
-    entry = Entry(known.probe.call.case, _label(key, known), found.record.dtype, off, off, known.noise[key])
+    entry = Entry(known.probe.call.case, label_of(key, known), found.record.dtype, off, off, known.noise[key])
     typical = float(off.rms.median())
     gross = unfit([entry]) if not typical <= NOISE_FACTOR * float(known.noise[key].rms.median()) else ""
     return off, f"{gross}, namely {typical:.3g}" if gross else ""
@@ -183,7 +113,7 @@ def _with_draws(known: Known, draws: Sequence[Known]) -> Known:
         assert draw.baseline is not None
         for key, own in yardsticks_of(draw)[0].items():
             found.setdefault(key, []).extend([(own, draw.noise[key])] if own is not None else [])
-            restless |= set() if _same(draw.baseline, key) else {key}
+            restless |= set() if is_same(draw.baseline, key) else {key}
     drawn = {key: strayed(those, known.noise[key]) for key, those in found.items()}
     leans = {key: leaned(those) for key, those in found.items()}
     return dataclasses.replace(known, drawn=drawn, drawn_lean=leans, restless=frozenset(restless))
@@ -228,7 +158,7 @@ class Case:
             self.excused(known, gross)
         self.probes += any(yardsticks.values())
         for key, own in yardsticks.items():
-            kind = (_label(key, known), base.runs[0][key].record.dtype)
+            kind = (label_of(key, known), base.runs[0][key].record.dtype)
             (self.fit if own is not None else self.gross).add(kind)
         if mine is None:
             self._fault(known, "the worker returned nothing for it")
@@ -237,14 +167,16 @@ class Case:
         elif len(mine.runs) != known.probe.call.turns:
             self._fault(known, "one of its runs is missing")
         elif missing := sorted(set().union(*(set(base.runs[0]) ^ set(run) for run in mine.runs))):
-            self._fault(known, f"{_label(missing[0], known)} is missing or was not asked for")
+            self._fault(known, f"{label_of(missing[0], known)} is missing or was not asked for")
         else:
             self._results(known, base, mine, yardsticks)
 
     def _results(self, known: Known, base: Returned, mine: Returned, yardsticks: Yardsticks) -> None:
         """Where the runs of a variant may differ, none speaks for the others, and memory that nobody wrote may lie in
         any of them: each is looked at, and all are held against all runs of the untouched kernel."""
-        free = {key: own for key, own in yardsticks.items() if own is not None and _kind(known, key) in self._restless}
+        free = {
+            key: own for key, own in yardsticks.items() if own is not None and kind_of(known, key) in self._restless
+        }
         self._orderly(known, base, mine, yardsticks, free)
         held = {**yardsticks, **{key: _largest_of_runs(known, base, key, own) for key, own in free.items()}}
         for key, old in base.runs[0].items():
@@ -266,19 +198,19 @@ class Case:
         if base.launches and not mine.launches:
             self._fault(known, "none of its kernels was launched, so something else made the result")
         for key in mine.runs[0]:
-            if key in free or not _same(base, key) or _same(mine, key):
+            if key in free or not is_same(base, key) or is_same(mine, key):
                 continue
-            said, kind = "depends on uninitialised memory or on the order in which programs run", _kind(known, key)
+            said, kind = "depends on uninitialised memory or on the order in which programs run", kind_of(known, key)
             is_held = key in yardsticks and (yardsticks[key] is not None or _strays_no_further(known, key, base, mine))
             if is_held and kind in self._restless:
                 continue
-            draws = (*self._shaken.get(kind, ()), *_shaken_here(known)) if is_held else ()
-            self._fault(known, f"{_label(key, known)} {said if key[0] in RESULTS else 'was overwritten'}", draws)
+            draws = (*self._shaken.get(kind, ()), *shaken_here(known)) if is_held else ()
+            self._fault(known, f"{label_of(key, known)} {said if key[0] in RESULTS else 'was overwritten'}", draws)
 
     def _tensor(
         self, known: Known, key: tuple[str, str], base: Found, mine: Found, yardsticks: Yardsticks
     ) -> Entry | None:
-        label = _label(key, known)
+        label = label_of(key, known)
         if base.form != mine.form:
             self._fault(known, f"{label} is {_form(mine)}, the untouched kernel returns {_form(base)}")
         elif key[0] not in RESULTS:
@@ -293,7 +225,7 @@ class Case:
         return None
 
     def _values(self, known: Known, key: tuple[str, str], base: Found, mine: Found, own: Errors) -> Entry | None:
-        label, truth = _label(key, known), known.truth[key]
+        label, truth = label_of(key, known), known.truth[key]
         old, new = base.values(), mine.values()
         if _invented(old, new, truth):
             self._fault(known, f"{label} has an infinity or NaN where the untouched kernel has none")
@@ -330,27 +262,34 @@ class Case:
         return Row(self.name, True, label, number, clip(f"{self.probes} sets of inputs{excused}"))
 
 
-def _same(returned: Returned, key: tuple[str, str]) -> bool:
-    return len({run[key].raw for run in returned.runs if key in run}) == 1
-
-
 def _form(found: Found) -> str:
     r = found.record
     return "None" if r.absent else f"{r.dtype[:40]} {list(r.shape)} with strides {list(r.stride)} on {r.device[:20]}"
+
+
+def hands() -> int:
+    """Most of it is arithmetic on tensors, which waits for nobody."""
+    return max(1, min(MOST_HANDS, (os.cpu_count() or 1) // 2))
 
 
 def compared(known: list[Known], mine: dict[str, Returned], *, baseline: bool) -> Rows:
     """One row a case. A probe on which the untouched kernel itself fails asks nothing of a variant, as long as it
     passes others: without any yardstick nothing passes.
     """
-    cases: dict[str, Case] = {}
     restless, shaken = (frozenset(), {}) if baseline else (restless_of(known), shaken_of(known))
-    for one in known:
-        case = cases.setdefault(one.probe.call.case, Case(one.probe.call.case, restless, shaken))
-        if excuse := excuse_of(one):
-            case.excused(one, excuse)
-        else:
-            case.look(one, mine.get(one.probe.call.id))
+    cases = {name: Case(name, restless, shaken) for name in dict.fromkeys(one.probe.call.case for one in known)}
+
+    def look(case: Case) -> None:
+        for one in known:
+            if one.probe.call.case != case.name:
+                continue
+            if excuse := excuse_of(one):
+                case.excused(one, excuse)
+            else:
+                case.look(one, mine.get(one.probe.call.id))
+
+    with ThreadPoolExecutor(max_workers=hands()) as threads:  # a large case keeps a processor busy for a second
+        list(threads.map(look, cases.values()))
     fit = set().union(*(case.fit for case in cases.values()))
     for case in cases.values():
         if case.gross - fit:  # what is right nowhere is not even partly a yardstick
@@ -366,7 +305,9 @@ def compared(known: list[Known], mine: dict[str, Returned], *, baseline: bool) -
             cases[name].fails(mark.unheard)
     told = tuple(case.row(worst.get(case.name), baseline=baseline) for case in cases.values())
     if baseline:
-        return Rows(told, unheld=tuple(one.probe.call.id for one in known if _is_far_off(one)))
+        with ThreadPoolExecutor(max_workers=hands()) as threads:
+            far_off = list(threads.map(_is_far_off, known))
+        return Rows(told, unheld=tuple(one.probe.call.id for one, far in zip(known, far_off, strict=True) if far))
     return Rows(told, _again([case for case in cases.values() if case.probes]))
 
 

@@ -65,3 +65,23 @@ def known_of(recipe: Recipe, probe: Probe, spread: Callable[..., Any] = map) -> 
     }
     inputs = {name: raw_bytes(tensor) for name, tensor in filled.items()}
     return Known(probe, right, inputs, floors, noise), filled
+
+
+def label_of(key: tuple[str, str], known: Known) -> str:
+    role, name = key
+    if role != "output":
+        return f"{role.replace('_', ' ')} {name}"
+    grads = known.probe.call.grads
+    return f"output {grads[int(name)].name[1:] if int(name) < len(grads) else name}"
+
+
+def excuse_of(known: Known) -> str:
+    """Why the untouched kernel is no yardstick for this probe; empty when it is one."""
+    returned = known.baseline
+    if returned is None or returned.error or len(returned.runs) != known.probe.call.turns:
+        return (returned.error if returned else "") or "it did not finish"
+    for key, truth in known.truth.items():
+        found = returned.runs[0].get(key)
+        if found is None or found.record.absent or tuple(found.record.shape) != tuple(truth.shape):
+            return f"{label_of(key, known)} is missing or has another shape than the reference"
+    return ""

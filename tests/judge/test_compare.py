@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import threading
 from pathlib import Path
 
 import pytest
 import torch
 
+from bot.judge import compare
 from bot.judge.answer import Found, Returned, read_answer
 from bot.judge.compare import once
 from bot.judge.inputs import raw_bytes
@@ -402,3 +405,33 @@ def test_a_baseline_that_did_not_finish_excuses_there_too(known: list[Known], tm
     ]
     (row,) = rows(once(halted, (ident,)), mine, baseline=False)
     assert not row.passed and row.detail.startswith("the untouched kernel fails: it did not finish")
+
+
+def test_cases_are_looked_at_side_by_side(known: list[Known], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large one keeps a processor busy for a second. Each meets the other before it goes on."""
+    look, together = compare.Case.look, threading.Barrier(2, timeout=20)
+    met: set[str] = set()
+
+    def waiting(case: compare.Case, one: Known, mine: Returned | None) -> None:
+        if case.name not in met:
+            met.add(case.name)
+            together.wait()
+        look(case, one, mine)
+
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(compare.Case, "look", waiting)
+    assert [row.case for row in judged(known, tmp_path).values() if row.passed] == [FORWARD, FULL]
+
+
+@pytest.mark.parametrize("processors", [None, 1, 64])
+def test_how_many_look_changes_nothing_that_is_told(
+    processors: int | None, known: list[Known], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = altered(lambda y: y * 1.01)
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    (tmp_path / "before").mkdir()
+    before = judged(known, tmp_path / "before", wrong)
+    monkeypatch.setattr(os, "cpu_count", lambda: processors)
+    (tmp_path / "now").mkdir()
+    assert judged(known, tmp_path / "now", wrong) == before
+    assert not any(row.passed for row in before.values())
