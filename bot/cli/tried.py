@@ -16,6 +16,7 @@ from bot.model.campaign import Campaign
 from bot.model.ids import KernelName, VariantNumber, variant_name
 from bot.model.reasons import ReasonCode
 from bot.proposers import human, merged
+from bot.proposers.brief import techniques_in
 
 OF_A_JOURNAL = Path(JOURNAL).suffix
 
@@ -60,7 +61,7 @@ def _techniques(campaign: Campaign, number: VariantNumber) -> Iterator[str]:
         elif hypothesis.technique == TRY_TECHNIQUE and (told := hypothesis.title.partition(": ")[2]):
             yield from told.split(", ")
         else:
-            yield hypothesis.technique
+            yield from techniques_in(hypothesis.technique)
 
 
 def _made_of(campaign: Campaign, number: VariantNumber) -> tuple[str, ...]:

@@ -20,6 +20,15 @@ from bot.model.race import Race
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, sources_digest
 
+GATHERED = "gathered"
+"""How the technique begins of several ideas that have a round as one."""
+
+
+def techniques_in(technique: str) -> tuple[str, ...]:
+    """Itself, or those that have a round as one."""
+    name, _, parts = technique.partition(":")
+    return tuple(parts.split("+")) if name == GATHERED else (technique,)
+
 
 @dataclass(frozen=True, slots=True)
 class Tried:
@@ -129,7 +138,13 @@ class Brief:
         return now.get(kernel) == first.get(kernel)
 
     def rounds_with(self, technique: str) -> tuple[Round, ...]:
-        return tuple(played for played in self.rounds if played.variant.hypothesis.technique == technique)
+        """Its own, and those in which it was accepted along with others: refused with them says nothing of it."""
+
+        def is_of(played: Round) -> bool:
+            name = played.variant.hypothesis.technique
+            return name == technique or (played.is_accepted and technique in techniques_in(name))
+
+        return tuple(played for played in self.rounds if is_of(played))
 
 
 def brief_of(campaign: Campaign, *, tried: Sequence[Tried] = ()) -> Brief:

@@ -29,8 +29,8 @@ from bot.engine.transforms import (
 from bot.engine.transforms.rewrite import FilesRewrite, Rewrite, of_one_file
 from bot.model.ids import Digest
 from bot.model.variant import Hypothesis, Proposal, sources_digest
-from bot.proposers import along, combined, merged, promise, raced, room, rules, warps
-from bot.proposers.brief import Brief
+from bot.proposers import along, combined, gathered, merged, promise, raced, room, rules, warps
+from bot.proposers.brief import Brief, techniques_in
 from bot.proposers.forecast import UNSEEN, Change, Forecast, as_it_was, forecast, in_tiles, twice_the_programs, walked
 from bot.proposers.rules import Tables
 
@@ -210,6 +210,18 @@ def _other_ways(brief: Brief, *, races: bool) -> Iterator[tuple[float, Proposal]
                 yield found
 
 
+def _one(brief: Brief, technique: str) -> Proposal | None:
+    """What an idea makes that raced by this name."""
+    name, _, kernel = technique.partition(":")
+    if name not in FORECASTS:  # with more warps besides, say
+        return None
+    if not kernel:
+        found = _rewrite(brief, name)
+        return found[1] if found is not None else None
+    alone = (made for _, made in _alone(brief, name, races=True))
+    return next((made for made in alone if made.hypothesis.technique == technique), None)
+
+
 def _hypothesis(
     brief: Brief, name: str, technique: str, rewrite: FilesRewrite, change: Change
 ) -> tuple[float, Proposal] | None:
@@ -269,7 +281,8 @@ def _finish(brief: Brief, *, races: bool = False, but: Collection[str] = ()) -> 
 def _is_settled(brief: Brief, technique: str) -> bool:
     """One of its kernels has it already, so that what all of them together promised is no word on the others."""
     whole = technique.removesuffix(warps.ROOMIER)
-    accepted = [played.variant.hypothesis.technique for played in brief.rounds if played.is_accepted]
+    names = [played.variant.hypothesis.technique for played in brief.rounds if played.is_accepted]
+    accepted = [one for name in names for one in techniques_in(name)]
     return any(one != technique and one.partition(":")[0] == whole for one in accepted if whole in PER_KERNEL)
 
 
@@ -296,6 +309,7 @@ def _in_order(brief: Brief, tables: Tables) -> Iterator[Proposal | None]:
     yield from merged.ideas(brief, NAME)
     for name in FIRST:
         yield from _by_gain((_rewrite(brief, name),))
+    yield from gathered.ideas(brief, NAME, _one)
     yield from _by_gain(_promising(brief, _works(brief)))
     if not brief.has_race_ahead:
         asks = brief.race is None and not raced.has_spoken(brief)
