@@ -8,6 +8,7 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 MOST = 3
@@ -29,7 +30,9 @@ class KeptKernels:
     def keep(self, compiled: Path, digest: str, *, untouched: bool) -> None:
         """v0's stay. What a worker left that is no folder of kernels is left alone, and what it left so that it cannot
         be kept is not."""
-        if compiled.is_symlink() or not compiled.is_dir() or sum(1 for _ in _plain_files(compiled)) > MOST_FILES:
+        if compiled.is_symlink() or not compiled.is_dir():
+            return
+        if next(islice(_plain_files(compiled), MOST_FILES, None), None) is not None:
             return
         with self._turn, contextlib.suppress(OSError):
             shutil.rmtree(self._folder / digest, ignore_errors=True)
