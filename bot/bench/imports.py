@@ -7,6 +7,7 @@ of two workers imported on an H200 before the untouched layer_norm was recorded 
 from __future__ import annotations
 
 import ast
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,8 +68,15 @@ def _with_parents(module: str) -> list[str]:
 
 def libraries(root: Path, module: str) -> tuple[str, ...]:
     """In the order in which they come. What a package imports by other means is not seen, and a name may turn out to be
-    no module."""
-    waiting, seen, found = _with_parents(module), set[str](), dict[str, None]()
+    no module. Texts that nobody can read end it: what was found until then may be enough."""
+    found = dict[str, None]()
+    with contextlib.suppress(OSError, RecursionError, MemoryError, ValueError):
+        _follow(root, module, found)
+    return tuple(found)
+
+
+def _follow(root: Path, module: str, found: dict[str, None]) -> None:
+    waiting, seen = _with_parents(module), set[str]()
     while waiting and len(seen) < MOST_FILES:
         name = waiting.pop(0)
         file = _file(root, name)
@@ -82,4 +90,3 @@ def libraries(root: Path, module: str) -> tuple[str, ...]:
                 waiting += [*_with_parents(imported), *(f"{imported}.{member}" for member in members)]
             elif top:
                 found.setdefault(imported)
-    return tuple(found)

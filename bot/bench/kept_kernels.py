@@ -16,29 +16,42 @@ MOST = 3
 MOST_FILES = 20_000
 
 
+HOSTILE = (OSError, RecursionError)
+"""What a folder may come to that a variant filled: too long a path, no right to look, too many levels."""
+
+
 def _plain_files(folder: Path) -> Iterator[Path]:
-    for place, _, names in os.walk(folder, followlinks=False):
-        yield from (path for name in names if (path := Path(place, name)).is_file() and not path.is_symlink())
+    waiting = [folder]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(Path(entry.path))
+                elif entry.is_file(follow_symlinks=False):
+                    yield Path(entry.path)
 
 
 class KeptKernels:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._untouched = ""
         self._variants: list[str] = []
         self._turn = threading.Lock()
 
     def keep(self, compiled: Path, digest: str, *, untouched: bool) -> None:
         """v0's stay. What a worker left that is no folder of kernels is left alone, and what it left so that it cannot
         be kept is not."""
-        if compiled.is_symlink() or not compiled.is_dir():
-            return
-        if next(islice(_plain_files(compiled), MOST_FILES, None), None) is not None:
-            return
-        with self._turn, contextlib.suppress(OSError):
+        with self._turn, contextlib.suppress(*HOSTILE):
+            if compiled.is_symlink() or not compiled.is_dir():
+                return
+            if next(islice(_plain_files(compiled), MOST_FILES, None), None) is not None:
+                return
             shutil.rmtree(self._folder / digest, ignore_errors=True)
             self._folder.mkdir(exist_ok=True)
             compiled.rename(self._folder / digest)
-            if not untouched:
+            if untouched:
+                self._untouched = digest
+            elif digest != self._untouched:
                 self._variants = [*(one for one in self._variants if one != digest), digest]
             while len(self._variants) > MOST:
                 shutil.rmtree(self._folder / self._variants.pop(0), ignore_errors=True)
@@ -46,7 +59,7 @@ class KeptKernels:
     def lay(self, digest: str, place: Path) -> None:
         """Those of this source, under second names; nothing where there are none, or where they lie already."""
         kept = self._folder / digest
-        with self._turn:
+        with self._turn, contextlib.suppress(*HOSTILE):
             if not kept.is_dir() or place.exists():
                 return
             for file in _plain_files(kept):

@@ -222,7 +222,7 @@ class MeasuredBench(ClockedBench):
         """Many versions of one source beside v0, for what is worth a round; nothing of it is published."""
         started, stock = time.monotonic(), self._stock()
         limits = Limits(race.RECORD_S, self._deadlines.gpu_memory_bytes)
-        at_once = max(1, min(race.RECORDERS, compile_pool.processors(), len(entries)))
+        at_once = max(1, min(race.RECORDERS, self._takes.most_at_once(), len(entries)))
         lead = sources_digest(entries[0].files) if entries and self._takes.tunes else ""
 
         def record(laid: Laid, cases: tuple[str, ...]) -> Mapping[str, Take] | Fault:

@@ -164,6 +164,11 @@ class GpuChecker(Checker):
             room.append(MOST_CONTEXTS // at_once)
         return max(1, min(MOST_RECORDERS, *room))
 
+    def most_at_once(self) -> int:
+        """Who may be recorded side by side in a race, briefly: each has half of that."""
+        memory = self._cells.gpu.memory_mib if self._cells.gpu is not None else 0
+        return max(1, min(compile_pool.processors(), memory // (EACH_MIB // 2)))
+
     def _compute(self, laid: Laid, where: Places, calls: tuple[Call, ...], *, scored: bool) -> CheckAnswer | Fault:
         """`scored`: every scored case is recorded, unless that was done apart."""
         cases = self._cases if scored and laid.name not in self._apart else ()

@@ -217,9 +217,11 @@ class Finalists:
             return held_against(self._known(reach_of(calls, v0)), finalist)
 
     def _known(self, reach: Reach) -> Reach:
-        """What is not known may be for want of memory that a finalist took beside it: v0 is asked once more then."""
+        """What is not known, or failed so, may be for want of memory that a finalist took beside it: v0 is asked once
+        more then."""
         self._asked += 1
-        if not reach.unknown or self._asked >= TURNS:
+        is_sure = not reach.unknown and "memory" not in reach.fails.lower()
+        if is_sure or self._asked >= TURNS:
             self._reach = reach
         return reach
 

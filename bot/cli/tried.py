@@ -57,7 +57,8 @@ def _techniques(campaign: Campaign, number: VariantNumber) -> Iterator[str]:
     for played in ancestry(campaign, number):
         hypothesis = played.variant.hypothesis
         if parts := merged.together(played):
-            yield from (by_name[part].technique for part in parts if part in by_name)
+            known = (by_name[part].technique for part in parts if part in by_name)
+            yield from (technique for one in known for technique in techniques_in(one))
         elif hypothesis.technique == TRY_TECHNIQUE and (told := hypothesis.title.partition(": ")[2]):
             yield from told.split(", ")
         else:

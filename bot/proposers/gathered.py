@@ -46,9 +46,16 @@ def _had_a_round(brief: Brief) -> list[set[str]]:
     return [set(techniques_in(one.variant.hypothesis.technique)) for one in brief.rounds]
 
 
+def _one_was_accepted(brief: Brief) -> bool:
+    """Of those that raced: what was accepted before any race, or brought by a person, says nothing of them."""
+    raced = {racer.idea for racer in brief.opening.others} if brief.opening is not None else set()
+    accepted = (one.variant.hypothesis.technique for one in brief.rounds if one.is_accepted)
+    return any(not raced.isdisjoint(techniques_in(technique)) for technique in accepted)
+
+
 def ideas(brief: Brief, by: str, make: Make) -> Iterator[Proposal]:
     """Where one was accepted by itself, and two more are left that do not say the same."""
-    if not brief.is_measured or not brief.incumbent:
+    if not brief.is_measured or not _one_was_accepted(brief):
         return
     done = frozenset().union(*map(_made_of, (t for round_ in _had_a_round(brief) for t in round_)))
     taken: list[tuple[float, Proposal]] = []

@@ -157,6 +157,13 @@ def test_a_file_that_is_no_python_is_passed_over(text: bytes, tmp_path: Path) ->
     assert libraries(tmp_path, "pkg.ops.k") == ("beside",)
 
 
+@pytest.mark.parametrize("text", ["x = " + "-" * 5000 + "1", "x = " + "1+" * 5000 + "1", "import " + "a" * 300])
+def test_a_text_that_nobody_can_read_costs_nobody_a_bench(text: str, tmp_path: Path) -> None:
+    """What was found until then may be enough."""
+    files = {**PACKAGE, OP: "import early\nfrom . import m", "pkg/ops/m.py": f"{text}\nimport late"}
+    assert found(tmp_path, files)[:1] == ("early",)
+
+
 def test_and_so_is_one_that_nobody_may_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = Path.read_text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 from threading import Thread
 
@@ -120,6 +121,36 @@ def test_what_cannot_be_kept_costs_nobody_a_measurement(shelf: Shelf, monkeypatc
         shelf.keep("v1")
     assert shelf.lies() == {"v0"}
     assert not shelf.laid("v1").exists()
+
+
+@pytest.mark.parametrize("kind", ["a path too long", "too many levels", "closed"])
+def test_nor_does_what_nobody_can_look_through(kind: str, shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker may leave whatever it likes."""
+    shelf.keep("v0")
+    place = left = shelf.compiled("KEY/_k.cubin")
+    here = os.open(left, os.O_RDONLY)
+    for _ in range({"a path too long": 30, "too many levels": 1200, "closed": 0}[kind]):
+        name = "d" * (200 if kind == "a path too long" else 1)
+        os.mkdir(name, dir_fd=here)
+        deeper = os.open(name, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = deeper
+    os.close(here)
+    if kind == "closed":  # root may look everywhere
+        scan = os.scandir
+        monkeypatch.setattr(os, "scandir", lambda at: scan(at) if Path(at) != place else scan("/proc/1/no-such"))
+    shelf.put(left, "v1")
+    assert (shelf.laid("v0") / "KEY/_k.cubin").read_text() == "of v0"
+    shelf.laid("v1", "another")
+    subprocess.run(["rm", "-rf", shelf.scratch], check=True)  # Python's own way down ends after a thousand levels
+
+
+def test_v0_that_is_kept_as_a_variant_stays(shelf: Shelf) -> None:
+    """Somebody asked to try it."""
+    shelf.keep("v0")
+    shelf.kept.keep(shelf.compiled("KEY/_k.cubin", text="of v0"), "v0", untouched=False)
+    shelf.keep(*VARIANTS)
+    assert "v0" in shelf.lies()
 
 
 def test_what_is_being_laid_is_not_taken_away_meanwhile(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:

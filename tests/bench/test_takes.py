@@ -259,6 +259,18 @@ def test_so_many_record_as_there_are_processors_and_memory_for(
     assert bench.asked[-1].recorders == recorders
 
 
+@pytest.mark.parametrize(
+    ("processors", "memory_mib", "most"),
+    [(32, 143771, 32), (64, 143771, 35), (16, 81559, 16), (16, 24576, 6), (2, 1, 1)],
+)
+def test_no_more_race_at_once_than_there_are_processors_and_memory_for(
+    processors: int, memory_mib: int, most: int, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.gpu.memory_mib = memory_mib
+    monkeypatch.setattr(compile_pool, "processors", lambda: processors)
+    assert bench.checker.most_at_once() == most
+
+
 def test_one_records_all_of_who_may_tune_itself(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """It chooses once, for every case."""
     monkeypatch.setattr(compile_pool, "processors", lambda: 64)

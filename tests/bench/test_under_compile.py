@@ -62,6 +62,7 @@ FORWARD, BACKWARD = check("forward", 3, 8), check("backward", 3, 8)
 FWD, BWD = FORWARD.case, BACKWARD.case
 PLAN, WIDER = Plan((), (FORWARD, BACKWARD), ()), Plan((), (FORWARD, BACKWARD, check("forward", 4, 8)), ())
 WHY = "Unsupported: graph break"
+STARVED = "InductorError: CUDA out of memory"
 LATE = Fault(kind="run_timeout", detail="did not finish within 60 s")
 NO_CC = Fault(kind="compile_failed", detail="there is no C compiler here")
 LIMITED = "run_timeout: did not finish within 60 s"
@@ -96,14 +97,18 @@ class Torch:
             return said
         went = {call.id: said.get(call.case, "right") for call in request.checks}
         self._ran[str(where.answer.host)] = went
-        refusals = {"refused": Refusal("crashed", WHY), "short": Refusal("memory", "OSError: the disk is full")}
+        refusals = {
+            "refused": Refusal("crashed", WHY),
+            "starved": Refusal("crashed", STARVED),
+            "short": Refusal("memory", "OSError: the disk is full"),
+        }
         answered = {name: how for name, how in went.items() if how != "late"}
         return GpuAnswer(tuple(CallAnswer(name, (), refusals.get(how)) for name, how in answered.items()), ())
 
     def ask(self, request: Any, kind: Any) -> Rows:
         assert not request.baseline
         self.compared.append(request.once)
-        why = {"refused": WHY, "wrong": "output y: its largest error is 7 times"}
+        why = {"refused": WHY, "starved": STARVED, "wrong": "output y: its largest error is 7 times"}
         cases, went = {name: name.partition("#")[0] for name in request.once}, self._ran[request.folder]
         rows = [Row(cases[name], went[name] == "right", "", None, why.get(went[name], "")) for name in cases]
         return Rows(tuple(rows))
@@ -174,6 +179,17 @@ def test_what_is_not_known_of_v0_is_asked_once_more_and_no_oftener(
     before = len(torch.asked)
     assert held(torch, mine="third").said == short
     assert torch.asked[before:] == [("third", True, (FWD,))]
+
+
+def test_what_v0_failed_for_want_of_memory_beside_others_is_asked_once_more(
+    held: Callable[..., UnderCompile],
+) -> None:
+    """Inductor calls it another thing than torch does."""
+    fails = {f"stock-of-mine_{kind}": {BWD: "starved"} for kind in ("whole", "parts")}
+    torch = Torch(**fails)
+    found = held(torch)
+    assert "does not go through torch.compile either" in found.said and "out of memory" in found.said
+    assert held(torch, mine="other").said == f"right, {FWD}, {BWD} as one graph"
 
 
 def test_v0_is_asked_once_and_later_finalists_for_what_is_not_known_yet(held: Callable[..., UnderCompile]) -> None:

@@ -78,6 +78,13 @@ def test_two_changes_that_had_a_round_together_are_two() -> None:
     assert made_of(jsd, 4) == ("reduce_loss", "drop_clone", "scale_in_kernel")
 
 
+def test_those_that_were_gathered_are_named_one_by_one() -> None:
+    jsd = retold(measured("jsd-g"), 2, technique="gathered:drop_clone:_jsd_kernel+quick_log")
+    assert made_of(jsd, 2) == ("reduce_loss", "drop_clone", "quick_log")
+    parts = retold(retold(jsd, 4, technique="together:v2+v3"), 3, technique="base_two")
+    assert made_of(parts, 4) == ("reduce_loss", "drop_clone", "quick_log", "base_two"), "also within another"
+
+
 def test_a_winner_of_a_winner_says_what_that_one_said_or_nothing_of_either() -> None:
     jsd = measured("jsd-g")
     again = retold(jsd, 1, technique="try", title="Try 0123456789ab: quick_log, base_two")

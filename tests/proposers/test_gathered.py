@@ -97,6 +97,18 @@ def test_an_idea_and_what_it_is_made_of_are_not_tried_on_top_of_each_other() -> 
     assert next_of(after(known, first, Decision.ACCEPTED)) == "gathered:fewer_instructions+drop_zero_fill"
 
 
+@pytest.mark.parametrize("technique", ["try", "launch_parameters", "reduce_loss", "gathered:walk_rows+base_two"])
+def test_what_was_accepted_and_did_not_race_is_no_first_of_them(technique: str) -> None:
+    """The most promising one has its round by itself, whatever it is built on."""
+    well = (racer(name, 1.2, 1.2) for name in (FIRST, BLOCKS, PROGRAMS))
+    known = told(*well, racer("pipeline_rows", *SLOW), kernel="layer_norm")
+    idea = engine.propose(known)
+    assert idea is not None
+    other = idea.model_copy(update={"hypothesis": idea.hypothesis.model_copy(update={"technique": technique})})
+    brought = after(known, other.model_copy(update={"files": known.sources}), Decision.ACCEPTED)
+    assert next_of(brought) in (FIRST, BLOCKS, PROGRAMS)
+
+
 def test_without_a_race_nobody_knows_what_is_worth_it() -> None:
     known = told(kernel="layer_norm")
     idea = engine.propose(known)
