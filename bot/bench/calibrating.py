@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import statistics
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ from bot.analysis.nulls import VARIANTS
 from bot.bench import nulls, overlay, planted
 from bot.bench.bailiff import Judge
 from bot.bench.cell import Cells, places, run_cell
+from bot.bench.clearing import clear
 from bot.bench.lanes import lanes_for
 from bot.bench.launcher import Limits
 from bot.bench.planted import Size
@@ -120,7 +120,7 @@ class Calibrating:
 
     def close(self) -> None:
         self._judge.close()
-        shutil.rmtree(self._cells.scratch, ignore_errors=True)
+        clear(self._cells.scratch)
 
     # -- recordings -------------------------------------------------------------------------------------------
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar, get_args
 
+from bot.bench.clearing import clear
 from bot.bench.gpu import Gpu
 from bot.bench.interpreter import TargetPython
 from bot.bench.launcher import Ended, Limits, Running, run_process, signal_of
@@ -90,7 +90,7 @@ class Places:
 def places(cells: Cells, name: str, source: Path, request: Path) -> Places:
     answer, home = cells.scratch / name / "answer", cells.scratch / name / "home"
     for folder in (answer, home):
-        shutil.rmtree(folder, ignore_errors=True)
+        clear(folder)
         folder.mkdir(parents=True)
     return Places(
         Mount(source, f"{INSIDE}/source"),

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from pathlib import Path
 from bot.bench import overlay
 from bot.bench.bailiff import Judge, Objection
 from bot.bench.cell import Cells, Places, places, run_cell
+from bot.bench.clearing import clear
 from bot.bench.launcher import Limits
 from bot.bench.traffic import Shares, shares_of
 from bot.errors import OperatorError
@@ -154,7 +154,7 @@ class Checker:
                     with contextlib.suppress(Objection):
                         self._judge.ask(CompareRequest("compare", str(where.answer.host), False, draws=True), Rows)
             finally:
-                shutil.rmtree(laid.folder, ignore_errors=True)
+                clear(laid.folder)
 
     def _crashed(self, answer: CheckAnswer) -> frozenset[str]:
         raised = {call.id for call in answer.calls if call.refusal is not None and call.refusal.kind != "memory"}

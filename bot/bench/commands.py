@@ -4,11 +4,11 @@ rest."""
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bot.bench.clearing import clear
 from bot.bench.gpu import Gpu
 from bot.bench.launcher import Ended, Limits, run_process
 from bot.bench.sandbox import Sandbox, find_sandbox, overlooking
@@ -103,7 +103,7 @@ def run_command(
         except OSError as error:
             ended = Ended(127, "", 0.0, f"{argv[0]}: {error.strerror}")
     finally:
-        shutil.rmtree(home, ignore_errors=True)
+        clear(home)
     return CommandRun(
         argv=tuple(argv),
         passed=ended.code == 0,

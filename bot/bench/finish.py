@@ -5,12 +5,12 @@ Where policy lets the target branch judge, its copies of the tests and of what s
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from bot.bench import shared_tests
+from bot.bench.clearing import clear
 from bot.bench.commands import run_command
 from bot.bench.gpu import Gpu
 from bot.errors import GitError
@@ -147,7 +147,7 @@ def finish(
     """
     scratch.mkdir(parents=True, exist_ok=True)
     for name in ("tests", "untouched"):
-        shutil.rmtree(_kernels(scratch / name), ignore_errors=True)
+        clear(_kernels(scratch / name))
     with repo.worktree(head, scratch / "style") as tree:
         _judge(tree, repo, judging, judged_by)
         _write(tree, files)

@@ -12,7 +12,6 @@ import os
 import random
 import secrets
 import select
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,6 +23,7 @@ from bot.bench import overlay
 from bot.bench.bailiff import Objection
 from bot.bench.cell import BESIDE, Cells, Places, answered, places, start
 from bot.bench.checks import Laid
+from bot.bench.clearing import clear
 from bot.bench.kept_kernels import KeptKernels
 from bot.bench.launcher import Limits
 from bot.bench.sandbox import Mount
@@ -250,5 +250,5 @@ def told_of(cases: tuple[CaseResult, ...], stage: Stage) -> tuple[CaseResult, ..
                 break
     finally:
         for laid in (stage.mine, stage.stock):
-            shutil.rmtree(laid.folder, ignore_errors=True)
+            clear(laid.folder)
     return told

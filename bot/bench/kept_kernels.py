@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import threading
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+
+from bot.bench.clearing import clear
 
 MOST = 3
 """Variants: one is asked about while the next is checked."""
@@ -46,7 +47,7 @@ class KeptKernels:
                 return
             if next(islice(_plain_files(compiled), MOST_FILES, None), None) is not None:
                 return
-            shutil.rmtree(self._folder / digest, ignore_errors=True)
+            clear(self._folder / digest)
             self._folder.mkdir(exist_ok=True)
             compiled.rename(self._folder / digest)
             if untouched:
@@ -54,7 +55,7 @@ class KeptKernels:
             elif digest != self._untouched:
                 self._variants = [*(one for one in self._variants if one != digest), digest]
             while len(self._variants) > MOST:
-                shutil.rmtree(self._folder / self._variants.pop(0), ignore_errors=True)
+                clear(self._folder / self._variants.pop(0))
 
     def lay(self, digest: str, place: Path) -> None:
         """Those of this source, under second names; nothing where there are none, or where they lie already."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from bot.bench.cell import (
     watched_standby,
 )
 from bot.bench.checks import Laid
+from bot.bench.clearing import clear
 from bot.bench.kept_kernels import KeptKernels
 from bot.bench.launcher import Limits
 from bot.bench.nvidia_tool import Tool
@@ -99,7 +99,7 @@ class Scenes:
         try:
             yield Scene(self._cells, self._site, files, laid.folder, laid.source, *known)
         finally:
-            shutil.rmtree(laid.folder, ignore_errors=True)
+            clear(laid.folder)
 
 
 def _places(scene: Scene, name: str) -> Places:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import secrets
-import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from bot.bench import compile_pool, overlay
 from bot.bench.bailiff import Judge
 from bot.bench.cell import Cells, places, run_cell
 from bot.bench.checks import Checked, Checker, Laid
+from bot.bench.clearing import clear
 from bot.bench.gpu import Gpu
 from bot.bench.interpreter import look_at
 from bot.bench.launcher import Limits
@@ -147,7 +147,7 @@ class StaticBench:
         self._judge.close()
         for standby in self._cells.standby.values():
             standby.close()
-        shutil.rmtree(self._cells.scratch, ignore_errors=True)
+        clear(self._cells.scratch)
 
     def _lay(self, files: tuple[SourceFile, ...]) -> Laid:
         name = f"v-{sources_digest(files)[:12]}-{next(self._numbers)}"
@@ -246,7 +246,7 @@ class StaticBench:
                 checked = checked or threads.submit(self._checks, laid).result()
                 return checked, compiling.result()
         finally:
-            shutil.rmtree(laid.folder, ignore_errors=True)
+            clear(laid.folder)
 
     def _books(self, files: tuple[SourceFile, ...]) -> compile_pool.Ledger:
         return compile_pool.ledger(self._site, files, self._arch)
@@ -257,7 +257,7 @@ class StaticBench:
         try:
             return self._checks(laid)
         finally:
-            shutil.rmtree(laid.folder, ignore_errors=True)
+            clear(laid.folder)
 
     def measure(self, files: tuple[SourceFile, ...], *, passports: bool, checked: Checked | None = None) -> Measurement:
         """Facts alone: `timing` of each case is left for the model to fill in. What was `checked` before is not
@@ -284,7 +284,7 @@ class StaticBench:
         try:
             compiled = self._compile(laid, passports=True)
         finally:
-            shutil.rmtree(laid.folder, ignore_errors=True)
+            clear(laid.folder)
         if isinstance(compiled, Fault):
             return ()
         try:
@@ -308,7 +308,7 @@ class StaticBench:
         try:
             answer = self._compile(laid, settings=settings)
         finally:
-            shutil.rmtree(laid.folder, ignore_errors=True)
+            clear(laid.folder)
         surveys = answer if isinstance(answer, Fault) else self._surveyed(answer, files, settings)
         if not isinstance(surveys, Fault):
             return surveys

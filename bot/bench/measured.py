@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +15,7 @@ from bot.bench.ahead import Ahead
 from bot.bench.bailiff import Objection
 from bot.bench.cell import Cells
 from bot.bench.checks import Checked, Laid
+from bot.bench.clearing import clear
 from bot.bench.clocked import ClockedBench
 from bot.bench.effort import Effort
 from bot.bench.gpu import Gpu
@@ -94,7 +94,7 @@ class MeasuredBench(ClockedBench):
                 self._compiled[sources_digest(files)] = self._compile(laid)
             return checked
         finally:
-            shutil.rmtree(laid.folder, ignore_errors=True)
+            clear(laid.folder)
 
     def measure(self, files: tuple[SourceFile, ...], *, passports: bool, checked: Checked | None = None) -> Measurement:
         started = time.monotonic()
@@ -114,7 +114,7 @@ class MeasuredBench(ClockedBench):
                 clocked, rows, failed = self._clocked(files, checked, compiling.result)
                 compiled = compiling.result()
         finally:
-            shutil.rmtree(laid.folder, ignore_errors=True)
+            clear(laid.folder)
         cases, stamps, fault = self._facts(compiled, self._books(files), checked.shares)
         return Measurement(
             runner=self.runner,

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import selectors
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -21,6 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from bot.bench.census import end_all, household
+from bot.bench.clearing import clear
 from bot.bench.interpreter import TargetPython
 from bot.bench.launcher import LOOK_EVERY_S, Ended, Limits, Stopped, Tail
 from bot.bench.suitcase import command, environment, pack
@@ -91,7 +91,7 @@ class Nursery:
             end_all(self._process.pid, "")
             self._process.wait()
             self._process = None
-            shutil.rmtree(self._folder, ignore_errors=True)
+            clear(self._folder)
         self._harmed = False
 
     def _done(self, ended: Ended) -> None:

@@ -7,7 +7,6 @@ result in a timed slot or comes too late leaves, and nobody waits for them.
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from bot.analysis import racing
 from bot.bench.bailiff import Objection
 from bot.bench.checks import Laid
+from bot.bench.clearing import clear
 from bot.bench.side_by_side import BLOCKS, groups, read_alone, read_together
 from bot.bench.takes import Take
 from bot.model.measurement import Block, Fault
@@ -226,4 +226,4 @@ def run(course: Course, entries: Sequence[Entry]) -> Result:
         return Result(ran, seconds, gpu_ms, round(recording, 3))
     finally:
         for one in laid:
-            shutil.rmtree(one.folder, ignore_errors=True)
+            clear(one.folder)

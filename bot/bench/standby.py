@@ -10,13 +10,13 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import shutil
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from bot.bench.clearing import clear
 from bot.bench.launcher import Ended, Limits, Running
 from bot.worker.contract import MAX_MANIFEST, REQUEST, ContractError, read_bytes
 from bot.worker.contract.door import IMPORTED, TO_COMPILE_FOR, TO_IMPORT
@@ -93,14 +93,14 @@ class Ready:
             return self.running.to_its_end(limits)
         finally:
             self.running.kill()
-            shutil.rmtree(answer, ignore_errors=True)
+            clear(answer)
             self.room.answer.rename(answer)
-            shutil.rmtree(self.room.folder, ignore_errors=True)
+            clear(self.room.folder)
 
     def dismiss(self) -> None:
         """Nobody needed it."""
         self.running.kill()
-        shutil.rmtree(self.room.folder, ignore_errors=True)
+        clear(self.room.folder)
 
 
 def _link(source: Path, target: Path, *, but: str = "") -> None:

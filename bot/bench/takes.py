@@ -14,6 +14,7 @@ from pathlib import Path
 from bot.bench import compile_pool, overlay
 from bot.bench.cell import Places, places, run_cell
 from bot.bench.checks import Checked, Checker, Laid
+from bot.bench.clearing import clear
 from bot.bench.kept_kernels import KeptKernels
 from bot.bench.launcher import Limits
 from bot.model.measurement import Fault
@@ -250,7 +251,7 @@ class GpuChecker(Checker):
         if (why := _refused(answer)) is not None:
             return Checked(checked.rows, fault=why)
         kept = self._cells.scratch / "takes" / sources_digest(laid.files)
-        shutil.rmtree(kept, ignore_errors=True)
+        clear(kept)
         kept.parent.mkdir(exist_ok=True)
         shutil.move(str(lies), str(kept))
         try:
@@ -304,4 +305,4 @@ class GpuChecker(Checker):
 
     def forget(self, digest: str) -> None:
         self._takes.pop(digest, None)
-        shutil.rmtree(self._cells.scratch / "takes" / digest, ignore_errors=True)
+        clear(self._cells.scratch / "takes" / digest)
