@@ -171,12 +171,21 @@ def test_on_a_machine_without_a_gpu_a_kernel_is_compiled_all_the_same(tmp_path: 
 
 
 def test_who_hangs_over_it_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    fork, made = os.fork, list[int]()
+
+    def noted() -> int:
+        made.append(fork())
+        return made[-1]
+
+    monkeypatch.setattr(os, "fork", noted)
     monkeypatch.setattr(warming, "warm_up", lambda target: None)
     monkeypatch.setattr(warming, "_built", lambda: time.sleep(600))
     monkeypatch.setattr(warming, "BUILT_S", 0.1)
     warming.warm_up_for(90)
+    (child,) = made
+    assert not is_there(child)
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+        os.waitpid(child, os.WNOHANG)
 
 
 @pytest.mark.parametrize("error", [None, OSError("no libcuda"), AssertionError(), KeyboardInterrupt()])
