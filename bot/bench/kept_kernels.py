@@ -17,10 +17,6 @@ MOST = 3
 MOST_FILES = 20_000
 
 
-HOSTILE = (OSError, RecursionError)
-"""What a folder may come to that a variant filled: too long a path, no right to look, too many levels."""
-
-
 def _plain_files(folder: Path) -> Iterator[Path]:
     waiting = [folder]
     while waiting:
@@ -41,8 +37,8 @@ class KeptKernels:
 
     def keep(self, compiled: Path, digest: str, *, untouched: bool) -> None:
         """v0's stay. What a worker left that is no folder of kernels is left alone, and what it left so that it cannot
-        be kept is not."""
-        with self._turn, contextlib.suppress(*HOSTILE):
+        be kept, under too long a path or where nobody may look, is not."""
+        with self._turn, contextlib.suppress(OSError):
             if compiled.is_symlink() or not compiled.is_dir():
                 return
             if next(islice(_plain_files(compiled), MOST_FILES, None), None) is not None:
@@ -60,7 +56,7 @@ class KeptKernels:
     def lay(self, digest: str, place: Path) -> None:
         """Those of this source, under second names; nothing where there are none, or where they lie already."""
         kept = self._folder / digest
-        with self._turn, contextlib.suppress(*HOSTILE):
+        with self._turn, contextlib.suppress(OSError):
             if not kept.is_dir() or place.exists():
                 return
             for file in _plain_files(kept):

@@ -155,20 +155,22 @@ class GpuChecker(Checker):
             new = tuple(choice for choice in take.choices if _subject(choice) not in told)
             self._learnt[case] = (*self._learnt.get(case, ()), *new)[:MAX_CHOICES]
 
+    @property
+    def _memory_mib(self) -> int:
+        return self._cells.gpu.memory_mib if self._cells.gpu is not None else 0
+
     def _recorders(self, laid: Laid, at_once: int) -> int:
         """How many processes record one of so many variants. One chooses for all cases where a kernel tunes itself."""
-        memory = self._cells.gpu.memory_mib if self._cells.gpu is not None else 0
         if self.tunes or any(TUNING in file.text for file in laid.files):
             return 1
-        room = [compile_pool.processors() // at_once, memory // (EACH_MIB * at_once)]
+        room = [compile_pool.processors() // at_once, self._memory_mib // (EACH_MIB * at_once)]
         if self._took_s < LONG_S:
             room.append(MOST_CONTEXTS // at_once)
         return max(1, min(MOST_RECORDERS, *room))
 
     def most_at_once(self) -> int:
         """Who may be recorded side by side in a race, briefly: each has half of that."""
-        memory = self._cells.gpu.memory_mib if self._cells.gpu is not None else 0
-        return max(1, min(compile_pool.processors(), memory // (EACH_MIB // 2)))
+        return max(1, min(compile_pool.processors(), self._memory_mib // (EACH_MIB // 2)))
 
     def _compute(self, laid: Laid, where: Places, calls: tuple[Call, ...], *, scored: bool) -> CheckAnswer | Fault:
         """`scored`: every scored case is recorded, unless that was done apart."""

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from bot.judge.hands import hands
 from bot.judge.hidden import hidden
 from bot.judge.plan import Probe, plan
 from bot.judge.recipe import Recipe
@@ -128,8 +129,7 @@ class Desk:
             return found
 
         # Each draws from generators of its own, so neither their order nor their company changes anything.
-        hands, evaluators = (max(1, min(most, (os.cpu_count() or 1) // 2)) for most in (MOST_THREADS, MOST_AT_ONCE))
-        with ThreadPoolExecutor(hands) as threads, ThreadPoolExecutor(evaluators) as samples:
+        with ThreadPoolExecutor(hands(MOST_THREADS)) as threads, ThreadPoolExecutor(hands(MOST_AT_ONCE)) as samples:
             return list(threads.map(known, probes))
 
     def compare(self, request: CompareRequest) -> Rows | Complaint:

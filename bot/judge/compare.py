@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
 from bot.judge.answer import Found, Returned
+from bot.judge.hands import hands
 from bot.judge.known import Known, excuse_of, label_of
 from bot.judge.plan import Probe
 from bot.judge.restless import RESULTS, Kind, Restless, is_same, kind_of, restless_of, shaken_here, shaken_of
@@ -267,11 +267,6 @@ def _form(found: Found) -> str:
     return "None" if r.absent else f"{r.dtype[:40]} {list(r.shape)} with strides {list(r.stride)} on {r.device[:20]}"
 
 
-def hands() -> int:
-    """Most of it is arithmetic on tensors, which waits for nobody."""
-    return max(1, min(MOST_HANDS, (os.cpu_count() or 1) // 2))
-
-
 def compared(known: list[Known], mine: dict[str, Returned], *, baseline: bool) -> Rows:
     """One row a case. A probe on which the untouched kernel itself fails asks nothing of a variant, as long as it
     passes others: without any yardstick nothing passes.
@@ -288,7 +283,9 @@ def compared(known: list[Known], mine: dict[str, Returned], *, baseline: bool) -
             else:
                 case.look(one, mine.get(one.probe.call.id))
 
-    with ThreadPoolExecutor(max_workers=hands()) as threads:  # a large case keeps a processor busy for a second
+    with ThreadPoolExecutor(
+        max_workers=hands(MOST_HANDS)
+    ) as threads:  # a large case keeps a processor busy for a second
         list(threads.map(look, cases.values()))
     fit = set().union(*(case.fit for case in cases.values()))
     for case in cases.values():
@@ -305,7 +302,7 @@ def compared(known: list[Known], mine: dict[str, Returned], *, baseline: bool) -
             cases[name].fails(mark.unheard)
     told = tuple(case.row(worst.get(case.name), baseline=baseline) for case in cases.values())
     if baseline:
-        with ThreadPoolExecutor(max_workers=hands()) as threads:
+        with ThreadPoolExecutor(max_workers=hands(MOST_HANDS)) as threads:
             far_off = list(threads.map(_is_far_off, known))
         return Rows(told, unheld=tuple(one.probe.call.id for one, far in zip(known, far_off, strict=True) if far))
     return Rows(told, _again([case for case in cases.values() if case.probes]))

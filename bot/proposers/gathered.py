@@ -9,10 +9,11 @@ still have its round.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import prod
 
 from bot.analysis.strategies import TOGETHER
+from bot.model.campaign import Round
 from bot.model.variant import Hypothesis, Proposal
 from bot.proposers import promise
 from bot.proposers.brief import GATHERED, Brief, techniques_in
@@ -22,10 +23,17 @@ Make = Callable[[Brief, str], Proposal | None]
 """What one idea makes of the incumbent."""
 
 
+NAMED = 2
+"""Of those in a title."""
+
+
+def _raced(brief: Brief) -> list[str]:
+    return [racer.idea for racer in brief.opening.others if racer.idea] if brief.opening is not None else []
+
+
 def _waiting(brief: Brief) -> list[tuple[float, str]]:
     """Those that a race found worth a round, the most promising first."""
-    raced = [racer.idea for racer in brief.opening.others if racer.idea] if brief.opening is not None else []
-    promised = [(promise.of(brief, idea), idea) for idea in raced if not brief.rounds_with(idea)]
+    promised = [(promise.of(brief, idea), idea) for idea in _raced(brief) if not brief.rounds_with(idea)]
     worth = [(gain, idea) for gain, idea in promised if gain is not None and gain >= promise.WORTH_A_ROUND]
     return sorted(worth, key=lambda pair: -pair[0])
 
@@ -38,26 +46,25 @@ def _made_of(technique: str) -> frozenset[str]:
 
 def title(titles: list[str]) -> str:
     """Fit for a table's cell: of more than two the most promising, and how many besides."""
-    more = f", and {len(titles) - FEWEST} more" if len(titles) > FEWEST else ""
-    return joined(titles[:FEWEST]) + more
+    more = f", and {len(titles) - NAMED} more" if len(titles) > NAMED else ""
+    return joined(titles[:NAMED]) + more
 
 
-def _had_a_round(brief: Brief) -> list[set[str]]:
-    return [set(techniques_in(one.variant.hypothesis.technique)) for one in brief.rounds]
+def _tried(rounds: Iterable[Round]) -> set[str]:
+    """The ideas that had these rounds, alone or with others."""
+    return {idea for one in rounds for idea in techniques_in(one.variant.hypothesis.technique)}
 
 
 def _one_was_accepted(brief: Brief) -> bool:
     """Of those that raced: what was accepted before any race, or brought by a person, says nothing of them."""
-    raced = {racer.idea for racer in brief.opening.others} if brief.opening is not None else set()
-    accepted = (one.variant.hypothesis.technique for one in brief.rounds if one.is_accepted)
-    return any(not raced.isdisjoint(techniques_in(technique)) for technique in accepted)
+    return not _tried(one for one in brief.rounds if one.is_accepted).isdisjoint(_raced(brief))
 
 
 def ideas(brief: Brief, by: str, make: Make) -> Iterator[Proposal]:
     """Where one was accepted by itself, and two more are left that do not say the same."""
     if not brief.is_measured or not _one_was_accepted(brief):
         return
-    done = frozenset().union(*map(_made_of, (t for round_ in _had_a_round(brief) for t in round_)))
+    done = frozenset().union(*map(_made_of, _tried(brief.rounds)))
     taken: list[tuple[float, Proposal]] = []
     now = brief
     for gain, idea in _waiting(brief):
@@ -67,7 +74,7 @@ def ideas(brief: Brief, by: str, make: Make) -> Iterator[Proposal]:
             now, done = dataclasses.replace(now, sources=made.files), done | rewrites
             taken.append((gain, made))
     names = [made.hypothesis.technique for _, made in taken]
-    if len(taken) < FEWEST or any(set(names) <= earlier for earlier in _had_a_round(brief)):
+    if len(taken) < FEWEST:
         return
     alone = ", ".join(f"{made.hypothesis.technique} {gain:.2f}x" for gain, made in taken)
     hypothesis = Hypothesis(

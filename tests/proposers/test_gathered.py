@@ -25,6 +25,13 @@ def layer_norm(decision: Decision = Decision.ACCEPTED, **gains: float) -> Brief:
     return after(known, idea, decision)
 
 
+def judged(known: Brief, decision: Decision) -> Brief:
+    """After the next idea had its round."""
+    idea = engine.propose(known)
+    assert idea is not None
+    return after(known, idea, decision)
+
+
 def next_of(known: Brief) -> str:
     idea = engine.propose(known)
     return idea.hypothesis.technique if idea is not None else ""
@@ -57,7 +64,7 @@ def test_the_first_has_its_round_by_itself_and_where_it_was_not_accepted_so_has_
 
 def test_where_they_are_refused_as_one_each_has_its_own() -> None:
     known = layer_norm()
-    refused = after(known, engine.propose(known), Decision.REJECTED)  # type: ignore[arg-type]
+    refused = judged(known, Decision.REJECTED)
     idea = engine.propose(refused)
     assert idea is not None and idea.hypothesis.technique == BLOCKS
     assert next_of(after(refused, idea, Decision.REJECTED)) == PROGRAMS
@@ -66,7 +73,7 @@ def test_where_they_are_refused_as_one_each_has_its_own() -> None:
 
 def test_where_they_are_accepted_none_of_them_has_another() -> None:
     known = layer_norm()
-    taken = after(known, engine.propose(known), Decision.ACCEPTED)  # type: ignore[arg-type]
+    taken = judged(known, Decision.ACCEPTED)
     assert [len(taken.rounds_with(name)) for name in (BLOCKS, PROGRAMS, BOTH, FIRST, "pipeline_rows")] == [
         1,
         1,
