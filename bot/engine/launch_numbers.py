@@ -13,7 +13,7 @@ from functools import lru_cache
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import by_place, kernels, passed_on, source
+from bot.engine import by_place, kernels, long_lines, passed_on, source
 from bot.engine.finding import findall, nodes
 from bot.engine.most_warps import ANYWHERE, MOST_WARPS, SAID, with_most
 from bot.engine.passed_on import Place
@@ -240,8 +240,9 @@ def _only_site(module: cst.Module, numbers: Numbers, index: int) -> LaunchSite:
     return source.sites(module, numbers.kernel)[index]
 
 
-def _write_one(module: cst.Module, numbers: Numbers, index: int) -> cst.Module:
-    """Each change is looked up anew, since the one before it made new nodes."""
+def _write_one(module: cst.Module, numbers: Numbers, index: int, before: cst.Module) -> cst.Module:
+    """Each change is looked up anew, since the one before it made new nodes. What the module `before` all of them says
+    of most warps, the others say."""
     why = numbers.why
     if numbers.block is not None:
         site = _only_site(module, numbers, index)
@@ -250,7 +251,7 @@ def _write_one(module: cst.Module, numbers: Numbers, index: int) -> cst.Module:
         if template is not None:
             site = _only_site(module, numbers, index)
             text = _with_block(template, _block_text(site, numbers)) if "{block}" in template else template
-            text = with_most(text, module)
+            text = with_most(text, before)
             keeps = numbers.up_to is not None
             text = _narrowed(text, numbers, site, _old(site, name)) if keeps else text
             module = by_place.by_name(module, site, name)
@@ -259,10 +260,10 @@ def _write_one(module: cst.Module, numbers: Numbers, index: int) -> cst.Module:
     return module
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=256)
 def write(text: str, numbers: Numbers) -> str:
     """The source with the new numbers at every launch of the kernel. Raises NotUnderstood rather than guess."""
-    module = source.parse(text)
+    module = before = source.parse(text)
     count = len(source.sites(module, numbers.kernel))
     definition = source.kernel_named(module, numbers.kernel)
     if count == 0:
@@ -270,8 +271,8 @@ def write(text: str, numbers: Numbers) -> str:
     if definition is not None and not kernels.is_kernel(definition):
         raise NotUnderstood(f"{numbers.kernel} chooses its numbers by itself")
     for index in range(count):
-        module = _write_one(module, numbers, index)
-    return str(source.in_lines(module, text).code)
+        module = _write_one(module, numbers, index, before)
+    return str(long_lines.in_lines(module, text).code)
 
 
 def with_other_warps(text: str, kernel: str, *, more: bool, why: str) -> str:
@@ -298,7 +299,7 @@ def with_other_warps(text: str, kernel: str, *, more: bool, why: str) -> str:
         else:
             changed = _set_argument(site, WARPS, now, why)
         module = source.replaced(module, site.function, changed)
-    return str(source.in_lines(module, text).code)
+    return str(long_lines.in_lines(module, text).code)
 
 
 def _scaled(now: str, *, more: bool) -> str:

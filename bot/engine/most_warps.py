@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 import libcst as cst
 import libcst.matchers as m
@@ -57,6 +58,7 @@ def with_most(text: str, module: cst.Module) -> str:
     return text.replace("{most}", _most(module)) if "{most}" in text else text
 
 
+@lru_cache(maxsize=16)
 def _most(module: cst.Module) -> str:
     """The most warps that a launch may have, as the module would say it: with its `is_hip`, else with its `torch`. One
     that has neither at hand is told 32, and then a launch of more than 16 fails on AMD, as a plain 32 always did.

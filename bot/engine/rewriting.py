@@ -55,9 +55,14 @@ class Along:
     kernels: tuple[str, ...] = ()
 
 
-@lru_cache(maxsize=128)
 def of_file(name: str, text: str, only: str = "") -> Rewrite | None:
     """Of one file, or of one kernel in it."""
+    return _of_file(name, text, only)
+
+
+@lru_cache(maxsize=512)
+def _of_file(name: str, text: str, only: str) -> Rewrite | None:
+    """To whoever remembers calls, one that leaves the last word out is another."""
     if not speaks_plainly(text):
         return None
     return PER_KERNEL[name].rewrite(text, only) if only else TRANSFORMS[name].rewrite(text)
@@ -71,7 +76,7 @@ def of_files(name: str, files: tuple[SourceFile, ...]) -> FilesRewrite | None:
     return ACROSS_FILES[name].rewrite({file.path: file.text for file in files})
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=256)
 def in_float32(
     before: tuple[SourceFile, ...], after: tuple[SourceFile, ...], backward_only: frozenset[str] = frozenset()
 ) -> Along:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,7 +13,7 @@ import libcst.matchers as m
 
 from bot.engine import commas
 from bot.engine.bindings import bound_in
-from bot.engine.finding import findall, nodes
+from bot.engine.finding import findall
 
 ESTIMATED, MEASURED = "(estimated for ", "(measured on "
 """Part of every comment beside a rule: a later rule for the same launch takes its place."""
@@ -100,33 +101,49 @@ def parameters(function: cst.FunctionDef) -> tuple[str, ...]:
 LAUNCH = m.Call(func=m.Subscript(value=m.Name(), slice=[m.SubscriptElement(slice=m.Index())]))
 
 
-def _launches_in(statement: cst.BaseStatement, wanted: m.Call) -> Iterator[cst.Call]:
+def _launches_in(statement: cst.BaseStatement) -> Iterator[cst.Call]:
     """Launches in a statement and in the branches and `with` blocks it holds; loops and functions are left out."""
     if isinstance(statement, cst.SimpleStatementLine):
-        yield from (cst.ensure_type(call, cst.Call) for call in findall(statement, LAUNCH & wanted))
+        yield from (cst.ensure_type(call, cst.Call) for call in findall(statement, LAUNCH))
     elif isinstance(statement, cst.With | cst.If | cst.Else):
         for inner in statement.body.body:
             if isinstance(inner, cst.BaseStatement):
-                yield from _launches_in(inner, wanted)
+                yield from _launches_in(inner)
         if isinstance(statement, cst.If) and statement.orelse is not None:
-            yield from _launches_in(statement.orelse, wanted)
+            yield from _launches_in(statement.orelse)
+
+
+Found = tuple[cst.FunctionDef, int, cst.Call]
+"""Where a launch was found, and which statement of the function holds it."""
+
+
+def _launched(call: cst.CSTNode) -> str:
+    """The name that is launched."""
+    return str(
+        cst.ensure_type(cst.ensure_type(cst.ensure_type(call, cst.Call).func, cst.Subscript).value, cst.Name).value
+    )
 
 
 @lru_cache(maxsize=64)
+def _launches(module: cst.Module) -> tuple[Mapping[str, Sequence[Found]], Counter[str]]:
+    """Of each name the launches that are looked into, and how many there are anywhere."""
+    found: dict[str, list[Found]] = {}
+    for function in all_functions(module):
+        for position, statement in enumerate(statements(function)):
+            for call in _launches_in(statement):
+                found.setdefault(_launched(call), []).append((function, position, call))
+    return found, Counter(map(_launched, findall(module, m.Call(func=m.Subscript(value=m.Name())))))
+
+
 def sites(module: cst.Module, kernel: str) -> tuple[LaunchSite, ...]:
     """Every launch of a kernel, or none at all when one of them is somewhere that is not looked into."""
-    wanted = m.Call(func=m.Subscript(value=m.Name(kernel)))
-    definition = kernel_named(module, kernel)
-    known = parameters(definition) if definition is not None else ()
-    found = [
-        LaunchSite(kernel, function, position, call, known)
-        for function in all_functions(module)
-        for position, statement in enumerate(statements(function))
-        for call in _launches_in(statement, wanted)
-    ]
-    if len(found) != len(findall(module, wanted)):
+    found, all_there_are = _launches(module)
+    mine = found.get(kernel, ())
+    if len(mine) != all_there_are[kernel]:
         raise NotUnderstood(f"{kernel} is launched inside of a loop")
-    return tuple(found)
+    definition = kernel_named(module, kernel) if mine else None
+    known = parameters(definition) if definition is not None else ()
+    return tuple(LaunchSite(kernel, *one, known) for one in mine)
 
 
 def loads(node: cst.CSTNode, name: str) -> int:
@@ -238,6 +255,8 @@ def with_statements(function: cst.FunctionDef, body: Sequence[cst.BaseStatement]
 
 def replaced(module: cst.Module, old: cst.CSTNode, new: cst.CSTNode) -> cst.Module:
     """The module with one node in place of another. A node of an earlier module is not found, and that is a bug."""
+    if any(one is old for one in module.body):  # most are, and nothing else need be gone through for them
+        return module.with_changes(body=tuple(new if one is old else one for one in module.body))
     found = False
 
     class Replace(cst.CSTTransformer):  # type: ignore[misc]
@@ -292,55 +311,6 @@ LONGEST = 120
 """Characters of a line."""
 IN_A_BODY = LONGEST - 8
 """Of one in a loop of a kernel, or in a method, before it is indented."""
-
-
-def _new_line(depth: int) -> cst.ParenthesizedWhitespace:
-    return cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace("    " * depth))
-
-
-BRACKETS = LAUNCH | m.Dict() | m.Call(func=m.Name("min"))
-"""What may be broken into lines: launches, the dictionaries they get, and numbers that have an end."""
-
-
-def _on_lines(node: cst.Call | cst.Dict, depth: int) -> cst.Call | cst.Dict:
-    """Brackets with each part in a line of its own, as formatters write those that are too long."""
-    inner, outer = _new_line(depth + 1), _new_line(depth)
-    parts = [part.with_changes(comma=cst.Comma(whitespace_after=inner)) for part in _parts(node)]
-    parts[-1] = parts[-1].with_changes(comma=cst.Comma(whitespace_after=outer))
-    if isinstance(node, cst.Dict):
-        left, right = cst.LeftCurlyBrace(whitespace_after=inner), cst.RightCurlyBrace()
-        return node.with_changes(elements=parts, lbrace=left, rbrace=right)
-    bare = [part.with_changes(whitespace_after_arg=cst.SimpleWhitespace("")) for part in parts]
-    return node.with_changes(args=bare, whitespace_before_args=inner)
-
-
-def _parts(node: cst.Call | cst.Dict) -> tuple[Any, ...]:
-    return tuple(node.elements if isinstance(node, cst.Dict) else node.args)
-
-
-def in_lines(module: cst.Module, before: str) -> cst.Module:
-    """The module with its launches and their numbers in lines that are not too long, where a change made them so."""
-    known = set(before.splitlines())
-    while (found := _broken(module, known)) is not None:
-        module = replaced(module, *found)
-    return module
-
-
-def _broken(module: cst.Module, known: set[str]) -> tuple[cst.CSTNode, cst.CSTNode] | None:
-    """The outermost brackets in lines that are too long, and what they are in lines of their own."""
-    long = {line.strip() for line in str(module.code).splitlines() if len(line) > LONGEST and line not in known}
-    around = findall(module, BRACKETS) if long else []
-    for node in around:
-        if not isinstance(node, cst.Call | cst.Dict) or not _parts(node) or findall(node, m.Comment()):
-            continue
-        told = code(node)
-        lines = [line.strip() for line in told.splitlines()]
-        if any(line in long for line in lines) or (len(lines) == 1 and any(told in one for one in long)):
-            outer = [one for one in around if one is not node and "\n" in code(one)]
-            made = _on_lines(node, sum(any(inner is node for inner in nodes(one)) for one in outer))
-            if code(made) != told:
-                return node, made
-    return None
 
 
 def line_of(site: LaunchSite) -> cst.SimpleStatementLine:

@@ -477,7 +477,7 @@ def read_once(read: Callable[[DirectoryTree, str], Any]) -> Callable[..., Any]:
 ONCE: tuple[tuple[Any, str, Any], ...] = (
     (honesty, "_findings", functools.cache(honesty._findings)),
     (scope, "_compare", functools.cache(scope._compare)),
-    (rewriting, "of_file", functools.cache(rewriting.of_file.__wrapped__)),
+    (rewriting, "_of_file", functools.cache(rewriting._of_file.__wrapped__)),
     (rewriting, "of_files", functools.cache(rewriting.of_files.__wrapped__)),
     (liger, "dependent_tests", lambda *_, **__: ()),
     *((DirectoryTree, name, read_once(getattr(DirectoryTree, name))) for name in ("exists", "read", "list")),

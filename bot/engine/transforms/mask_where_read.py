@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import addresses, by_place, coverage, kernels, masks, runs, source
+from bot.engine import addresses, by_place, coverage, kernels, long_lines, masks, runs, source
 from bot.engine.bindings import times_bound
 from bot.engine.finding import findall
 from bot.engine.masks import ALONG, DOWN, Mask
@@ -376,7 +376,7 @@ def rewrite(text: str, relied_on: Collection[str] = ()) -> Rewrite | None:
         except NotUnderstood:
             continue
         return Rewrite(
-            text=str(source.in_lines(source.spliced(module, new), text).code),
+            text=str(long_lines.in_lines(source.spliced(module, new), text).code),
             kernels=(pair.reader.name.value,),
             title=TITLE,
             why=f"{pair.mask.kernel.name.value} fills a matrix that says of each place whether it counts, and "

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import kernels, source
+from bot.engine import kernels, long_lines, source
 from bot.engine.finding import nodes
 from bot.engine.source import LONGEST, NotUnderstood
 
@@ -123,7 +123,7 @@ def each_kernel(
         except (NotUnderstood, RecursionError):  # a sum of hundreds of terms is as deep a tree
             continue
         done.append(name)
-    written = str(source.in_lines(module, text).code) if done else ""
+    written = str(long_lines.in_lines(module, text).code) if done else ""
     return Rewrite(text=written, kernels=tuple(done), title=title, why=why, seen=seen) if done else None
 
 
