@@ -24,13 +24,15 @@ from bot.engine.space import (
     plain_counts,
 )
 from bot.model.measurement import Case, CaseResult, Launch, Measurement, Suite
-from bot.model.race import MOST_RACERS, Numbers, Race
+from bot.model.race import Numbers, Race
 from bot.model.variant import SourceFile
 
 Launched = Mapping[str, Sequence[tuple[str, Launch]]]
 """For each kernel the cases that launch it, with how they do."""
 
 
+MOST_SETS = 24
+"""Of launch numbers in one race."""
 LARGE_STEPS = 4
 """Steps of this part of a row or more also race with as many elements a thread as it can hold: on an H200 a sketch of
 cross_entropy took 152 us in steps of 16,384 columns with 32 elements a thread, and 165 us with 16 (4096 x 32000)."""
@@ -131,7 +133,7 @@ def has_room(files: tuple[SourceFile, ...], facts: Measurement) -> bool:
 def field(
     files: tuple[SourceFile, ...],
     facts: Measurement,
-    most: int = MOST_RACERS,
+    most: int = MOST_SETS,
     backward_only: frozenset[str] = frozenset(),
 ) -> tuple[Racing, ...]:
     """What races against these files: each kernel's likeliest numbers first."""

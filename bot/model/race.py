@@ -14,9 +14,12 @@ from pydantic import Field
 from bot.model.ids import VariantNumber
 from bot.model.word import Word
 
-MOST_RACERS = 24
+MOST_RACERS = 64
 """Beside the incumbent. One costs a compilation on each side of a pass, and a dozen blocks of each case."""
 
+NO_CHANGE = "launches the same as the source as it stands"
+TWICE = "launches the same as another that races"
+"""Why one left that need not run: its time is another's."""
 Speedup = Annotated[float, Field(gt=0)]
 Technique = Annotated[str, Field(max_length=120, pattern=r"^([a-z][a-z0-9_]*(:[A-Za-z_][A-Za-z0-9_]*)?)?$")]
 
@@ -68,6 +71,11 @@ class Racer(Word):
     @property
     def is_itself(self) -> bool:
         return not self.numbers and not self.idea
+
+    @property
+    def is_nothing_new(self) -> bool:
+        """Whether what it launches had its place in the race without it."""
+        return self.left in (NO_CHANGE, TWICE)
 
     @property
     def most_spilled(self) -> int:

@@ -29,7 +29,7 @@ from bot.engine.transforms import (
 from bot.engine.transforms.rewrite import FilesRewrite, Rewrite, of_one_file
 from bot.model.ids import Digest
 from bot.model.variant import Hypothesis, Proposal, sources_digest
-from bot.proposers import along, combined, gathered, merged, promise, raced, room, rules, warps
+from bot.proposers import along, combined, gathered, merged, nearby, promise, raced, room, rules, warps
 from bot.proposers.brief import Brief, techniques_in
 from bot.proposers.forecast import UNSEEN, Change, Forecast, as_it_was, forecast, in_tiles, twice_the_programs, walked
 from bot.proposers.rules import Tables
@@ -312,6 +312,7 @@ def _in_order(brief: Brief, tables: Tables) -> Iterator[Proposal | None]:
     yield from gathered.ideas(brief, NAME, _one)
     yield from _by_gain(_promising(brief, _works(brief)))
     if not brief.has_race_ahead:
+        yield from nearby.ideas(brief, NAME)  # once they are in, launch numbers race anew
         asks = brief.race is None and not raced.has_spoken(brief)
         yield from _sweeps(brief, tables) if asks else raced.ideas(brief, NAME)
         yield from _by_gain(_promising(brief, _finish(brief)))
@@ -358,6 +359,15 @@ def leftovers(brief: Brief, raced_by_numbers: Collection[str]) -> tuple[Proposal
         return tuple(idea for idea in _new(brief, every) if not _tunes_anew(brief, idea))[:MOST_AT_ONCE]
     except SyntaxError:
         return ()
+
+
+def near(brief: Brief) -> tuple[tuple[Proposal, tuple[str, ...]], ...]:
+    """And what is near the numbers that accepted rewrites brought along, each with the cases that it races in."""
+    try:
+        made = tuple(nearby.racers(brief, NAME))
+    except SyntaxError:
+        return ()
+    return tuple((idea, cases) for idea, cases in made if sources_digest(idea.files) not in brief.judged)
 
 
 def propose(brief: Brief) -> Proposal | None:

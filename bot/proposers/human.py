@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bot.analysis.strategies import AIMS, TOGETHER
-from bot.campaign.lineage import FEWER_WARPS, MORE_WARPS, NUMBERS_TECHNIQUE, TRY_TECHNIQUE
+from bot.campaign.lineage import FEWER_WARPS, MORE_WARPS, NEARBY_TECHNIQUE, NUMBERS_TECHNIQUE, TRY_TECHNIQUE
 from bot.model.variant import Hypothesis, Proposal
 from bot.proposers.brief import Brief, Tried
 
@@ -14,7 +14,7 @@ __all__ = ["Tried", "propose"]
 NAME = "human"
 MADE_OF = "Made of: "
 """How a commit of ours that is to be tried says what is in it."""
-OURS = frozenset((*AIMS, *TOGETHER, NUMBERS_TECHNIQUE, MORE_WARPS, FEWER_WARPS))
+OURS = frozenset((*AIMS, *TOGETHER, NUMBERS_TECHNIQUE, MORE_WARPS, FEWER_WARPS, NEARBY_TECHNIQUE))
 """Anybody may write a commit: of its words these are repeated, and no others."""
 MOST_READ, MOST_TOLD = 4000, 6
 

@@ -44,7 +44,9 @@ def score(brief: Brief, times: Mapping[str, float], ratios: Mapping[str, float],
 
 
 def _spared(brief: Brief, now: Mapping[str, Lap], then: Mapping[str, Lap]) -> float:
-    """How many times less memory the hungriest pass of a step needs; 1 where nobody counted all of them."""
+    """How many times less memory the hungriest pass of a step needs; 1 where nobody counted all of them. Of a pass that
+    one did not run in nobody expects another."""
+    then = {**now, **then}
     both = [
         (group.weight, *(max(at[c.id].peak_bytes if c.id in at else 0 for c in group.cases) for at in (now, then)))
         for group in primary_groups(brief.suite, brief.scope)
@@ -79,13 +81,16 @@ def _is_hungry(brief: Brief, racer: Racer) -> bool:
 
 def of(brief: Brief, technique: str) -> float | None:
     """What the last race that this idea ran in made of it over what it was held against. None where it ran in none, did
-    not come home, or has had a round since the opening: what it gives a second time nobody saw. Where a case is slower
+    not come home, or has had a round since the opening: what it gives a second time nobody saw. Who launches what the
+    source as it stands does, or another of the race, has nothing to give of its own. Where a case is slower
     than any verdict lets it be, no more than that, and nothing of one that spills where nothing did or needs more
     memory than is allowed: whatever else it gains, it would be refused."""
     had_a_round = bool(brief.rounds_with(technique))
     for race in (brief.race, brief.opening if not had_a_round else None):
         racer = next((one for one in race.others if one.idea == technique), None) if race is not None else None
         if race is not None and racer is not None:
+            if racer.is_nothing_new:
+                return 1.0
             promised, worst = _over_itself(brief, race, racer), _at_worst(racer)
             if promised is not None and (racer.spills or _is_hungry(brief, racer)):
                 return 0.0

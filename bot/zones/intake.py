@@ -13,7 +13,7 @@ from pathlib import Path
 from bot.analysis.estimate import timed
 from bot.analysis.rivals import longest
 from bot.analysis.strategies import AIMS, TOGETHER
-from bot.campaign.lineage import FEWER_WARPS, MORE_WARPS, TRY_TECHNIQUE
+from bot.campaign.lineage import FEWER_WARPS, MORE_WARPS, NEARBY_TECHNIQUE, TRY_TECHNIQUE
 from bot.campaign.machine import advance
 from bot.errors import CorruptRecord, UserError
 from bot.git.repo import Repo
@@ -52,7 +52,7 @@ MAX_FACTS = 1000
 """Five facts a round and at most 119 rounds; more is not ours."""
 MAX_SOURCE = 2 * 2**20
 MAX_NUMBER = 2**63
-OUR_IDEAS = frozenset((*AIMS, *TOGETHER, MORE_WARPS, FEWER_WARPS))
+OUR_IDEAS = frozenset((*AIMS, *TOGETHER, MORE_WARPS, FEWER_WARPS, NEARBY_TECHNIQUE))
 """By name alone: the engine that has them takes half a second to import, and no job that holds a token needs it."""
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 """What Python's parser makes of a source that was written to break it."""

@@ -62,9 +62,13 @@ def _every(brief: Brief) -> tuple[str, ...]:
     return tuple(case.case for case in brief.facts.cases)
 
 
+def _runner(idea: Proposal, cases: tuple[str, ...]) -> Runner:
+    name = Racer(idea=idea.hypothesis.technique, title=idea.hypothesis.title[:MOST_TITLE])
+    return name, Entry(idea.files, cases)
+
+
 def _with_an_idea(brief: Brief, proposals: Sequence[Proposal]) -> tuple[Runner, ...]:
-    names = (Racer(idea=one.hypothesis.technique, title=one.hypothesis.title[:MOST_TITLE]) for one in proposals)
-    return tuple((name, Entry(one.files, _every(brief))) for name, one in zip(names, proposals, strict=True))
+    return tuple(_runner(idea, _every(brief)) for idea in proposals)
 
 
 def _held(bench: Bench, brief: Brief, runners: Sequence[Runner], *, opening: bool) -> Race:
@@ -88,13 +92,20 @@ def _held(bench: Bench, brief: Brief, runners: Sequence[Runner], *, opening: boo
     )
 
 
-def raced(bench: Bench, brief: Brief) -> Race:
-    """The race of launch numbers once nobody has another idea, with all that was left beside them."""
+def starters(brief: Brief) -> tuple[Runner, ...]:
+    """Everybody in the race of launch numbers: ideas that were left, the numbers, and what is near those that rewrites
+    brought along."""
     field = race_field.field(brief.sources, brief.facts, backward_only=brief.backward_only)
     kernels = {numbers.kernel for racing in field for numbers in racing.numbers}
     ideas = _with_an_idea(brief, engine.leftovers(brief, kernels))
     with_numbers = tuple((Racer(numbers=racing.numbers), Entry(racing.files, racing.cases)) for racing in field)
-    runners = (*ideas, *with_numbers)[:MOST_RACERS]
+    near = tuple(_runner(idea, cases) for idea, cases in engine.near(brief))
+    return (*ideas, *with_numbers, *near)[:MOST_RACERS]
+
+
+def raced(bench: Bench, brief: Brief) -> Race:
+    """The race of launch numbers once nobody has another idea."""
+    runners = starters(brief)
     if not runners:
         return Race(of=brief.incumbent, note=ALONE)
     return _held(bench, brief, runners, opening=False)

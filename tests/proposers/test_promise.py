@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bot.model.commands import Goal
-from bot.model.race import Lap, Race, Racer
+from bot.model.race import NO_CHANGE, TWICE, Lap, Race, Racer
 from bot.model.variant import SourceFile
 from bot.model.verdict import Decision
 from bot.proposers import engine, promise
@@ -208,3 +208,31 @@ def test_additions_of_kernels_that_no_case_launches_stay_as_they_are() -> None:
         known = after(known, idea, Decision.REJECTED)
     assert found is not None
     assert found.files[0].text.count('sem="relaxed"') == 2 and found.files[0].text.endswith(other)
+
+
+@pytest.mark.parametrize("why", [NO_CHANGE, TWICE])
+def test_what_launches_what_another_does_is_worth_no_round(why: str) -> None:
+    """It was proved to give nothing of its own, where who only left the race is tried as if there had been none."""
+    opening = (racer("pipeline_rows", 1.0, 1.0, left=why), racer("block_rows", 1.0, 1.0))
+    assert tried(told(*opening, racer("more_programs", 1.0, 1.0))) == []
+    known = told(*opening, racer("more_programs", 1.0, 1.0, left="it fell"))
+    assert tried(known) == ["more_programs"]
+    assert promise.of(known, "pipeline_rows") == 1.0
+
+
+@pytest.mark.parametrize("case", [FWD.id, BWD.id])
+def test_nobody_saves_the_memory_of_a_pass_that_it_did_not_run_in(case: str) -> None:
+    def lapped(idea: str, *laps: tuple[str, int]) -> Racer:
+        return Racer(
+            idea=idea,
+            laps=tuple(
+                Lap(case=name, speedup=1.0, low=1.0, high=1.0, blocks=12, peak_bytes=peak) for name, peak in laps
+            ),
+        )
+
+    peaks = {FWD.id: MEMORY, BWD.id: MEMORY // 3}
+    itself = lapped("", *peaks.items())
+    for goal in (Goal.MEMORY, Goal.BALANCED):
+        known = told(goal=goal)
+        known = dataclasses.replace(known, race=Race(of=0, racers=(itself, lapped("block_rows", (case, peaks[case])))))
+        assert promise.of(known, "block_rows") == pytest.approx(1.0)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import addresses, columns, kernels, runs, source
+from bot.engine import addresses, columns, kernels, processors, runs, source
 from bot.engine.finding import findall, nodes
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, indent_of
@@ -47,10 +47,6 @@ class Doubled:
 
 Taken = Callable[[cst.FunctionDef], set[str]]
 """Names of the columns that a program takes."""
-PROPERTY = m.Attribute(attr=m.Name("multi_processor_count"))
-ASKED = m.Call(
-    func=m.Name(m.MatchIfTrue(lambda name: "multiprocessor_count" in name or name in ("num_sms", "sm_count")))
-)
 
 
 NEW = m.Call(
@@ -61,7 +57,7 @@ NEW = m.Call(
 
 def _counts(function: cst.FunctionDef) -> list[cst.BaseExpression]:
     """Expressions for the number of multiprocessors."""
-    return [found for found in findall(function, PROPERTY | ASKED) if isinstance(found, cst.BaseExpression)]
+    return [found for found in findall(function, processors.COUNT) if isinstance(found, cst.BaseExpression)]
 
 
 def _launched(function: cst.FunctionDef, module: cst.Module) -> list[cst.FunctionDef]:
