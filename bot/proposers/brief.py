@@ -30,6 +30,16 @@ def techniques_in(technique: str) -> tuple[str, ...]:
     return tuple(parts.split("+")) if name == GATHERED else (technique,)
 
 
+def of_backward_alone(suite: Suite, facts: Measurement) -> frozenset[str]:
+    """Kernels that passes launch, but no forward pass."""
+    forward = {case.id for case in suite.cases if case.direction == "forward"}
+    of_forward, every = (
+        {launch.kernel for case in facts.cases if case.case in cases for launch in case.launches}
+        for cases in (forward, {case.id for case in suite.cases})
+    )
+    return frozenset(every - of_forward) if of_forward else frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class Tried:
     """The kernel's files as they stand at a commit that somebody asked to try."""
@@ -89,12 +99,7 @@ class Brief:
     @property
     def backward_only(self) -> frozenset[str]:
         """Kernels that passes launch, but no forward pass: what they make is read by themselves alone."""
-        forward = {case.id for case in self.suite.cases if case.direction == "forward"}
-        of_forward, every = (
-            {launch.kernel for case in self.baseline.cases if case.case in cases for launch in case.launches}
-            for cases in (forward, {case.id for case in self.suite.cases})
-        )
-        return frozenset(every - of_forward) if of_forward else frozenset()
+        return of_backward_alone(self.suite, self.baseline)
 
     @property
     def launched(self) -> frozenset[str]:

@@ -64,7 +64,7 @@ from bot.zones.intake import SEGMENT
 from bot.zones.judging import Weighs, may_win, unrun, verdict_of
 from bot.zones.lateness import in_time
 from bot.zones.profiling import counted, profiled
-from bot.zones.racing import before_a_round, raced
+from bot.zones.racing import before_a_round, raced, starters
 from bot.zones.report import ZoneReport, about
 from bot.zones.rivals import of_winner
 from bot.zones.workshop import Preflight, Workshop, stepped, until_checked
@@ -251,9 +251,12 @@ class Shift:
         judged = VariantJudged(order=order, number=number, verdict=verdict)
         after = fold(self.campaign, (measured, judged))
         next_ = next(iter(owed_in(after, Zone.MEASURE)), None)
-        if not isinstance(next_, OpenRound) or pending_tries(after) or has_opening_ahead(after):
+        if not isinstance(next_, OpenRound | RaceNumbers) or pending_tries(after) or has_opening_ahead(after):
             return ()
-        proposal = next_proposal(brief_of(after, tried=()))
+        brief = brief_of(after, tried=())
+        proposal = next_proposal(brief) if isinstance(next_, OpenRound) else None
+        if proposal is None and has_race_ahead(after):
+            starters(brief)  # made once: the race finds them made
         return proposal.files if proposal is not None else ()
 
     def judge(self, effect: JudgeVariant) -> Fact:

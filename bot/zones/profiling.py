@@ -5,11 +5,14 @@ The same step in a campaign and in `kernelwright profile`.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from threading import Event
+from threading import Event, Thread
 from typing import Protocol, TypeVar, runtime_checkable
 
 from bot.analysis.agreement import placed, traffic
@@ -20,6 +23,7 @@ from bot.bench.compile_pool import leaves_room
 from bot.bench.looking import Found
 from bot.bench.measure import Bench
 from bot.engine.fitting import fitting
+from bot.engine.foresight import think
 from bot.engine.space import settings as launch_settings
 from bot.errors import OperatorError
 from bot.hardware.catalog import for_runner, registered
@@ -29,6 +33,7 @@ from bot.model.profiling import Counters, Moved, Timeline
 from bot.model.rivals import Rival
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile
+from bot.proposers.brief import of_backward_alone
 from bot.zones.workshop import stepped, until_checked
 
 T = TypeVar("T")
@@ -73,8 +78,24 @@ def count_of(bench: Bench, baseline: Measurement) -> Counted:
     return Counted({case.case: case.traffic_factor for case in baseline.cases}, moved)
 
 
+GIVES_WAY = 10
+"""Of 19: whoever is less nice goes first."""
+
+
+def give_way() -> None:
+    """What this thread starts from now on leaves processors to whoever has a clock. Linux counts that by the thread."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), GIVES_WAY)
+
+
 def counted(opened: Callable[[], Bench], sources: tuple[SourceFile, ...]) -> Counted | None:
-    """The bytes of a kernel that a GPU times, by a bench without one. Where they cannot be counted, the rest stands."""
+    """The bytes of a kernel that a GPU times, by a bench without one, beside its clock. Where they cannot be counted,
+    the rest stands. In a thread of its own: who has given way once does so for good."""
+    with ThreadPoolExecutor(max_workers=1, initializer=give_way) as own:
+        return own.submit(_counted, opened, sources).result()
+
+
+def _counted(opened: Callable[[], Bench], sources: tuple[SourceFile, ...]) -> Counted | None:
     try:
         bench = opened()
         try:
@@ -185,6 +206,9 @@ def profiled(
         quiet.wait()
         return work()
 
+    thinking = Thread(target=think, args=(sources, baseline, of_backward_alone(suite, baseline)), daemon=True)
+    if apart:
+        thinking.start()
     with ThreadPoolExecutor(max_workers=3) as threads:
 
         def beside(work: Callable[[], T], jobs: int) -> Future[T]:
@@ -195,7 +219,7 @@ def profiled(
         try:
             stamps = partial(step, "compiled for other chips", partial(bench.stamped, sources)) if apart else tuple
             stamping = beside(stamps, 1)
-            counting = beside(partial(step, "bytes counted", count), 2) if count is not None else None
+            counting = beside(partial(step, "bytes counted", count), 1) if count is not None else None
             settings = launch_settings(launches, "\n".join(file.text for file in sources))
 
             def surveyed() -> tuple[Survey, ...]:
@@ -210,6 +234,8 @@ def profiled(
         surveys = surveying.result() if surveying is not None else ()
         bytes_of = counting.result() if counting is not None else count_of(bench, baseline)
         stamped = stamping.result()
+    if apart:
+        thinking.join()  # whoever else thinks of the same meanwhile takes as long again
     if apart and not stamped:  # beside others it failed altogether: alone it may not
         stamped = bench.stamped(sources)
     baseline = baseline.model_copy(update={"passports": stamped}) if apart else baseline

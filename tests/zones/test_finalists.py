@@ -117,10 +117,14 @@ def until_the_first_round(**command: Any) -> tuple[Fact, ...]:
     return (requested.model_copy(update={"command": asked}), *rest[: opened + 1])
 
 
-def foreseen(facts: tuple[Fact, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[str, ...]:
+def foreseen(
+    facts: tuple[Fact, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, has_ideas: bool = True
+) -> tuple[str, ...]:
     """What the first round is followed by, once it is accepted: each proposal is a comment that names the incumbent."""
 
-    def proposed(brief: Brief) -> Proposal:
+    def proposed(brief: Brief) -> Proposal | None:
+        if not has_ideas:
+            return None
         text = f"# after v{brief.incumbent}\n"
         files = (SourceFile(path="ops/rms_norm.py", text=text),)
         return Proposal(files=files, hypothesis=a.rounds()[0].variant.hypothesis, proposer="engine")
@@ -140,6 +144,21 @@ def test_what_is_made_ready_builds_on_the_finalist_whose_verdict_is_not_written_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert foreseen(until_the_first_round(), monkeypatch, tmp_path) == ("# after v1\n",)
+
+
+def test_who_will_race_is_thought_of_where_there_is_no_idea_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes seconds, and a GPU would wait for it."""
+    thought: list[int] = []
+    monkeypatch.setattr(measure, "starters", lambda brief: thought.append(brief.incumbent))
+    monkeypatch.setattr(measure, "has_race_ahead", lambda campaign: True)
+    assert foreseen(until_the_first_round(), monkeypatch, tmp_path / "a", has_ideas=False) == ()
+    assert thought == [1]
+    foreseen(until_the_first_round(), monkeypatch, tmp_path / "b")
+    monkeypatch.setattr(measure, "has_race_ahead", lambda campaign: False)
+    foreseen(until_the_first_round(), monkeypatch, tmp_path / "c", has_ideas=False)
+    assert thought == [1], "somebody has an idea, or nobody races"
 
 
 def test_nothing_is_made_ready_where_the_search_ends_with_the_round(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -100,6 +102,44 @@ def test_no_clock_waits_for_the_count_of_bytes(room: bool, tmp_path: Path, monke
     assert happened == (["counted", "played", "quiet"] if room else ["played", "quiet", "counted"])
     assert isinstance(found, Profile)
     assert {case.traffic_factor for case in found.baseline.cases} == {7.5}
+
+
+def test_who_counts_them_gives_way_to_whoever_has_a_clock(tmp_path: Path) -> None:
+    """So do all that it starts, in threads of its own too; nobody else does."""
+    nice: list[int] = []
+
+    def opened() -> FakeBench:
+        def start() -> None:
+            told = subprocess.run(["nice"], capture_output=True, text=True, check=True)
+            nice.append(int(told.stdout))
+
+        beside = threading.Thread(target=start)
+        beside.start()
+        beside.join()
+        return FakeBench(tiny.write_tree(tmp_path / "tree"), tiny.SITE, tiny.SUITE, "sm_90", "python3", tmp_path)
+
+    before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    counting = threading.Thread(target=lambda: profiling.counted(opened, tiny.files()))
+    counting.start()
+    counting.join()
+    assert nice == [profiling.GIVES_WAY]
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before < profiling.GIVES_WAY
+
+
+def test_rewrites_are_thought_of_while_a_gpu_is_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    thought = threading.Event()
+
+    class Played(Watched):
+        def expect_rivals(self) -> None:
+            pass
+
+        def rivals(self) -> tuple[Rival, ...]:
+            assert thought.wait(PATIENCE_S)
+            return ()
+
+    monkeypatch.setattr(profiling, "think", lambda *known: thought.set())
+    bench = Played(False, tiny.write_tree(tmp_path / "tree"))
+    assert isinstance(profiled(bench, tiny.SITE, tiny.SUITE, tiny.files(), watch=True), Profile)
 
 
 def test_without_a_gpu_they_come_with_the_measurement(tmp_path: Path) -> None:
