@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import sys
 import threading
@@ -114,6 +115,21 @@ def lines(folder: Path, *, alive: bool = True) -> Lines:
     return Lines(folder, lambda: alive)
 
 
+@pytest.mark.parametrize(
+    ("ask_s", "read"), [(1e-4, host.BLOCKS), (2.4e-3, host.BLOCKS), (4e-3, 10), (5.2e-3, host.FEWEST), (1, host.FEWEST)]
+)
+def test_what_takes_long_is_read_less_often_and_often_enough(ask_s: float, read: int) -> None:
+    """A block asks fifty times."""
+    asked = itertools.count()
+    ticking = [0.0]
+
+    def ask(arm: str, what: int, number: int) -> float:
+        ticking[0] = ask_s * (1 + next(asked))
+        return 1e-3
+
+    assert len(host.blocks(ask, 0, lambda: ticking[0])) == read
+
+
 def test_a_frame_comes_back(tmp_path: Path) -> None:
     mine = lines(tmp_path)
     Arm(tmp_path, V0, bytes)
@@ -198,6 +214,7 @@ def start_on_cpu(cells: Cells, where: Places, limits: Limits, extra: Any, gpu: A
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stage]:
     monkeypatch.setattr(host, "start", start_on_cpu)
     monkeypatch.setattr(host, "BLOCKS", 3)
+    monkeypatch.setattr(host, "FEWEST", 3)
     tree = tiny.write_tree(tmp_path / "tree")
     cells = Cells(look_at(sys.executable), Sandbox(LIMITS_ONLY), tmp_path / "none", tmp_path)
 
