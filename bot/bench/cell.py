@@ -38,11 +38,12 @@ from bot.worker.contract.gpu import GpuAnswer, GpuRequest
 from bot.worker.contract.harvest import HarvestAnswer
 from bot.worker.contract.hosting import HostAnswer
 from bot.worker.contract.looking import LookAnswer, LookRequest
+from bot.worker.contract.several import RecordAnswer, RecordRequest
 from bot.worker.contract.under_compile import UnderCompileRequest
 
 INSIDE = "/cell"
 BESIDE = f"{INSIDE}/beside"
-A = TypeVar("A", CheckAnswer, CompileAnswer, GpuAnswer, HarvestAnswer, HostAnswer, LookAnswer)
+A = TypeVar("A", CheckAnswer, CompileAnswer, GpuAnswer, HarvestAnswer, HostAnswer, LookAnswer, RecordAnswer)
 KINDS = get_args(Fault.model_fields["kind"].annotation)
 
 
@@ -220,14 +221,14 @@ def start(
 def run_cell(
     cells: Cells,
     where: Places,
-    request: CheckRequest | CompileRequest | GpuRequest | LookRequest | UnderCompileRequest,
+    request: CheckRequest | CompileRequest | GpuRequest | LookRequest | RecordRequest | UnderCompileRequest,
     kind: type[A],
     limits: Limits,
     extra: dict[str, str],
 ) -> A | Fault:
     """Carry out one request. Whatever the variant does in there, the result is an answer or a fault."""
     (where.request.host / REQUEST).write_text(render(request), encoding="utf-8")
-    on_gpu = isinstance(request, GpuRequest | LookRequest | UnderCompileRequest)
+    on_gpu = isinstance(request, GpuRequest | LookRequest | RecordRequest | UnderCompileRequest)
     if cells.nursery is not None and not on_gpu:
         variables = environment(str(where.home), extra)
         request_folder, answer_folder = where.request.host, where.answer.host

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import secrets
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,6 +154,15 @@ class StaticBench:
         name = f"v-{sources_digest(files)[:12]}-{next(self._numbers)}"
         folder = self._cells.scratch / name
         return Laid(name, files, folder, overlay.lay(self._tree, self._site, files, folder / "source"))
+
+    def _lay_together(self, several: Sequence[tuple[SourceFile, ...]]) -> tuple[Laid, ...]:
+        """In one folder, each below a root of its own: for one worker."""
+        room = self._cells.scratch / f"together-{next(self._numbers)}"
+        found: list[Laid] = []
+        for number, files in enumerate(several):
+            root, beside = room / "source" / str(number), found[0].source if found else None
+            found.append(Laid(room.name, files, room, overlay.lay(self._tree, self._site, files, root, beside)))
+        return tuple(found)
 
     def _lay_stock(self) -> Laid:
         return self._lay(self._base)

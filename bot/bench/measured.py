@@ -28,7 +28,7 @@ from bot.bench.readings import Wrong, recorded, with_clock
 from bot.bench.rival_compilers import Job, expected, of_winner
 from bot.bench.rivals import Heat
 from bot.bench.standby import Ready
-from bot.bench.takes import Take
+from bot.bench.takes import Take, plays
 from bot.bench.under_compile import Finalists
 from bot.model.measurement import (
     Block,
@@ -63,15 +63,20 @@ class MeasuredBench(ClockedBench):
         self._gpu: Gpu = cells.gpu
         self._compiled: dict[str, CompileAnswer | Fault] = {}
         self._turn = threading.Lock()  # one variant at a time has the clock
-        super().__init__(tree, site, suite, cells, deadlines, seed, effort)
+        guessed = libraries(tree / site.source_root, site.module)
+        for standby in cells.standby.values():  # they import while the judge does
+            standby.begin(guessed)
+        try:
+            super().__init__(tree, site, suite, cells, deadlines, seed, effort)
+        except BaseException:  # nobody will close a bench that was not opened
+            for standby in cells.standby.values():
+                standby.close()
+            raise
         self._finalists = Finalists(self._judge)
         self._ahead = Ahead(partial(self._run, checked=None, passports=True), self._fit, self._takes.forget)
         self._profiler: Ready | None = None
         whole = cells, site, self._plan, deadlines.gpu_memory_bytes
         self._scenes = Scenes(*whole, self._lay, self._takes.all_pins, self._takes.kernels)
-        guessed = libraries(tree / site.source_root, site.module)
-        for standby in cells.standby.values():
-            standby.begin(guessed)
 
     def close(self) -> None:
         self._rivals_ahead.end(0)
@@ -222,13 +227,21 @@ class MeasuredBench(ClockedBench):
         """Many versions of one source beside v0, for what is worth a round; nothing of it is published."""
         started, stock = time.monotonic(), self._stock()
         limits = Limits(race.RECORD_S, self._deadlines.gpu_memory_bytes)
-        at_once = max(1, min(race.RECORDERS, self._takes.most_at_once(), len(entries)))
+        most = max(1, min(race.RECORDERS, self._takes.most_at_once()))
+        at_once = max(1, min(most, len(entries)))
+        alone = self._takes.compiles_long
+        workers = most if alone else min(race.WORKERS, max(1, most // 2))
         lead = sources_digest(entries[0].files) if entries and self._takes.tunes else ""
 
-        def record(laid: Laid, cases: tuple[str, ...]) -> Mapping[str, Take] | Fault:
-            if (digest := sources_digest(laid.files)) == sources_digest(self._base):
-                return stock
-            return self._takes.brief(laid, cases, limits, at_once=at_once, alone=digest == lead)
+        def lay(some: Sequence[tuple[SourceFile, ...]]) -> Sequence[Laid]:
+            return [self._lay(some[0])] if len(some) == 1 else self._lay_together(some)
+
+        def record(laid: Sequence[Laid], cases: Sequence[tuple[str, ...]]) -> Sequence[Mapping[str, Take] | Fault]:
+            if len(laid) > 1:
+                return self._takes.several(laid, cases, limits, at_once=max(1, most // workers))
+            if (digest := sources_digest(laid[0].files)) == sources_digest(self._base):
+                return [stock]
+            return [self._takes.brief(laid[0], cases[0], limits, at_once=at_once, alone=digest == lead)]
 
         def begin(case: str, takes: Sequence[Take], fresh: bool) -> None:
             learnt = self._learn_lanes(case, stock, fresh=fresh)
@@ -241,7 +254,8 @@ class MeasuredBench(ClockedBench):
             return self._told(case, timing.CommonRequest("common", tuple(places), blocks), timing.Common).blocks
 
         held, spent = self._rivals_ahead.held, lambda: self.gpu_ms
-        course = race.Course(self._lay, record, begin, read, together, Wrong, at_once, bool(lead), held, spent_ms=spent)
+        doors = lay, record, begin, read, together, Wrong, plays
+        course = race.Course(*doors, workers, alone, bool(lead), held, spent_ms=spent)
         with self._turn:
             self._judge.ask(timing.StartRequest("start", 1), timing.Started)
             result = race.run(course, entries)

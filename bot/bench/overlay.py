@@ -58,12 +58,24 @@ def digest_of(file: SourceFile) -> str:
     return hashlib.sha256(file.text.encode()).hexdigest()
 
 
-def lay(tree: Path, site: KernelSite, files: tuple[SourceFile, ...], folder: Path) -> Path:
-    """The import root of the variant."""
-    _copy(tree / site.source_root, folder)
+def _link(source: Path, target: Path) -> None:
+    for path in _plain_files(source):
+        place = target / path.relative_to(source)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        os.link(path, place)
+
+
+def lay(tree: Path, site: KernelSite, files: tuple[SourceFile, ...], folder: Path, beside: Path | None = None) -> Path:
+    """The import root of the variant. What was laid `beside` it, for the same worker, shares all files but these: a
+    copy of a package takes a tenth of a second."""
+    if beside is None:
+        _copy(tree / site.source_root, folder)
+    else:
+        _link(beside, folder)
     for file in files:
         place = folder / below(site, file.path)
         place.parent.mkdir(parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)  # its other name keeps what it holds
         place.write_bytes(file.text.encode())
     return folder
 

@@ -20,12 +20,15 @@ from bot.bench.clearing import clear
 from bot.bench.side_by_side import BLOCKS, groups, read_alone, read_together
 from bot.bench.takes import Take
 from bot.model.measurement import Block, Fault
+from bot.model.race import NO_CHANGE, TWICE
 from bot.model.variant import SourceFile
 
 FEW = 4
 """Where more do not fit on one replayer half of them may; these are looked for one by one."""
 RECORDERS = 16
 """Processes that record side by side, one for each processor. Nothing is timed meanwhile."""
+WORKERS = 8
+"""Of which each imports what an op does, and forks the processes of several entries: as many stand ready."""
 RECORD_S = 60.0
 """For one of them, compiling included."""
 RACE_S = 90.0
@@ -70,8 +73,10 @@ class Result:
 class Course:
     """What a race is run on: how files are laid and recorded, and the two things that a clock does."""
 
-    lay: Callable[[tuple[SourceFile, ...]], Laid]
-    record: Callable[[Laid, tuple[str, ...]], Mapping[str, Take] | Fault]
+    lay: Callable[[Sequence[tuple[SourceFile, ...]]], Sequence[Laid]]
+    """Those of several entries for one worker."""
+    record: Callable[[Sequence[Laid], Sequence[tuple[str, ...]]], Sequence[Mapping[str, Take] | Fault]]
+    """By one worker, of each the cases that it runs in."""
     open: Callable[[str, Sequence[Take], bool], None]
     """Put v0 and these on the replayer, or on a fresh one."""
     read: Callable[[str, int, int], tuple[Block, ...]]
@@ -80,7 +85,11 @@ class Course:
     together: Callable[[str, Sequence[int], int], Sequence[tuple[Block, ...]]]
     """So many that several of them share, of each its own; empty where they cannot."""
     wrong: type[Exception]
-    recorders: int = RECORDERS
+    plays: Callable[[Take], str] = lambda take: ""
+    """Stands for all that a recording plays; empty where nobody can tell."""
+    workers: int = WORKERS
+    alone: bool = False
+    """Whether each entry has a worker of its own, because to import is little of what it does."""
     leads: bool = False
     """Whether the first is recorded before the others: it tunes itself, which they need not do again."""
     quiet: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -96,11 +105,20 @@ class _Running:
     takes: Mapping[str, Take]
     cases: tuple[str, ...]
 
+    def plays(self, course: Course) -> dict[str, str]:
+        return {case: course.plays(self.takes[case]) for case in self.cases}
 
-def _recorded(course: Course, entry: Entry, laid: Laid, until: float) -> _Running:
+
+def _recorded(course: Course, some: Sequence[Entry], until: float, all_laid: list[Laid]) -> list[_Running]:
     if course.now() > until:
-        return _Running(Ran(left=LATE), {}, entry.cases)
-    takes = course.record(laid, entry.cases)
+        return [_Running(Ran(left=LATE), {}, entry.cases) for entry in some]
+    laid = course.lay([entry.files for entry in some])
+    all_laid.extend(laid)
+    told = course.record(laid, [entry.cases for entry in some])
+    return [_running(entry, takes) for entry, takes in zip(some, told, strict=True)]
+
+
+def _running(entry: Entry, takes: Mapping[str, Take] | Fault) -> _Running:
     if isinstance(takes, Fault):
         return _Running(Ran(left=f"{takes.kind}: {takes.detail}"), {}, entry.cases)
     missing = next((takes[case].why_not for case in entry.cases if takes[case].folder is None), None)
@@ -189,14 +207,40 @@ class _Track:
             self.lap(case, some)
 
 
-def _all_recorded(course: Course, entries: Sequence[Entry], laid: Sequence[Laid], until: float) -> list[_Running]:
-    recording: list[Future[_Running]] = []
-    with ThreadPoolExecutor(max_workers=course.recorders) as threads:
-        for entry, place in zip(entries, laid, strict=True):
-            recording.append(threads.submit(_recorded, course, entry, place, until))
+def _all_recorded(course: Course, entries: Sequence[Entry], until: float, all_laid: list[Laid]) -> list[_Running]:
+    recording: list[Future[list[_Running]]] = []
+    with ThreadPoolExecutor(max_workers=course.workers) as threads:
+        for some in _shares(entries, len(entries) if course.alone else course.workers):
+            recording.append(threads.submit(_recorded, course, some, until, all_laid))
             if course.leads and len(recording) == 1:
                 recording[0].result()
-        return [one.result() for one in recording]
+        return [running for one in recording for running in one.result()]
+
+
+def _shares(entries: Sequence[Entry], most: int) -> list[list[Entry]]:
+    """The source as it stands by itself: it may be recorded already, or has to lead."""
+    first, rest = list(entries[:1]), list(entries[1:])
+    count = min(most, len(rest))
+    return [first, *(rest[len(rest) * n // count : len(rest) * (n + 1) // count] for n in range(count))]
+
+
+def _told_apart(course: Course, all_running: Sequence[_Running], until: float) -> None:
+    """Who launches what somebody before launches has the same time, and need not run. The first is the source as it
+    stands."""
+    itself, *others = all_running
+    now, seen = itself.plays(course) if not itself.ran.left else {}, set[tuple[tuple[str, str], ...]]()
+    for running in (one for one in others if not one.ran.left):
+        if course.now() > until:
+            return
+        mine = running.plays(course)
+        key = tuple(mine.items())
+        if not all(mine.values()):
+            continue
+        if all(now.get(case) == played for case, played in mine.items()):
+            running.ran.left = NO_CHANGE
+        elif key in seen:
+            running.ran.left = TWICE
+        seen.add(key)
 
 
 def _all_played(course: Course, cases: Iterable[str], all_running: Sequence[_Running], until: float) -> None:
@@ -213,17 +257,20 @@ def _all_played(course: Course, cases: Iterable[str], all_running: Sequence[_Run
 
 def run(course: Course, entries: Sequence[Entry]) -> Result:
     """In the order they were given."""
+    if not entries:
+        return Result()
     began, spent = course.now(), course.spent_ms()
     until = began + RACE_S
-    laid = [course.lay(entry.files) for entry in entries]
+    all_laid: list[Laid] = []
     try:
-        all_running = _all_recorded(course, entries, laid, until)
+        all_running = _all_recorded(course, entries, until, all_laid)
         recording = course.now() - began
+        _told_apart(course, all_running, until)
         with course.quiet():
             _all_played(course, dict.fromkeys(case for entry in entries for case in entry.cases), all_running, until)
         ran = tuple(running.ran for running in all_running)
         seconds, gpu_ms = round(course.now() - began, 3), round(course.spent_ms() - spent, 3)
         return Result(ran, seconds, gpu_ms, round(recording, 3))
     finally:
-        for one in laid:
-            clear(one.folder)
+        for laid in all_laid:
+            clear(laid.folder)

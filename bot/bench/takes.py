@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bot.bench import compile_pool, overlay
-from bot.bench.cell import Places, places, run_cell
+from bot.bench.cell import Places, fault_of, places, run_cell
 from bot.bench.checks import Checked, Checker, Laid
 from bot.bench.clearing import clear
 from bot.bench.kept_kernels import KeptKernels
 from bot.bench.launcher import Limits
 from bot.model.measurement import Fault
 from bot.model.variant import sources_digest
-from bot.worker.contract import Call, CheckAnswer, ContractError, clip, parse, read_bytes
+from bot.worker.contract import Call, CheckAnswer, ContractError, clip, parse, read_bytes, render
+from bot.worker.contract.cubin import CONSTANTS, code_of
 from bot.worker.contract.door import KERNELS
 from bot.worker.contract.gpu import MAX_CHOICES, Choice, GpuAnswer, GpuRequest, Recording, Traced, is_sound
-from bot.worker.contract.tape import TAPE, Kernel, Operation, Tape, sound
+from bot.worker.contract.several import RecordAnswer, RecordRequest, place_of
+from bot.worker.contract.tape import MAX_CUBIN, TAPE, Kernel, Operation, Tape, sound
 
 MAX_TAPE = 8 * 2**20
 TUNING = "autotune"
@@ -44,6 +47,13 @@ CHECKED_BESIDE = 5
 PATIENCE, AT_LEAST_S = 4.0, 30.0
 """A variant has so much of v0's own time for the same work, and this beyond it: its kernels may take twice as long to
 compile. Whoever hangs is not waited for as if it were any kernel."""
+
+
+MOST_BINARIES = 64
+"""Of a pass whose recording is held against others; rms_norm's has three."""
+EACH_S, ALL_S, SAY_S = 30.0, 60.0, 15.0
+"""For one of several that one worker records, for all of them, and for it to say so: who hangs is news of that one
+alone, and the others still have to run."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +115,25 @@ def _refused(answer: GpuAnswer) -> Fault | None:
     return Fault(kind="memory" if refusal.kind == "memory" else "crashed", detail=clip(f"{case}: {refusal.detail}"))
 
 
+def plays(take: Take) -> str:
+    """Stands for the programs that a recording plays, with all that they are given, and for the memory that the pass
+    took; empty where that cannot be read, or not in a moment. A cubin has the lines and the path of its source in it,
+    which say nothing of its time."""
+    if take.folder is None:
+        return ""
+    try:
+        told = sound(parse(Tape, read_bytes(take.folder / TAPE, MAX_TAPE)))
+        binaries = {step.binary for step in (*told.before, *told.steps) if isinstance(step, Kernel)}
+        text, left = render(told), MAX_CUBIN if len(binaries) <= MOST_BINARIES else 0
+        for binary in sorted(binaries):
+            cubin = read_bytes(take.folder / f"{binary}.cubin", left)
+            left -= len(cubin)
+            text = text.replace(binary, hashlib.sha256(code_of(cubin, CONSTANTS)).hexdigest())
+    except (ContractError, OSError):
+        return ""
+    return hashlib.sha256(f"{text} {take.peak_bytes}".encode()).hexdigest()
+
+
 def _subject(choice: Choice) -> tuple[object, ...]:
     """What it is a choice for."""
     return choice.kernel, choice.key, choice.among, choice.source, choice.grid
@@ -164,9 +193,14 @@ class GpuChecker(Checker):
         if self.tunes or any(TUNING in file.text for file in laid.files):
             return 1
         room = [compile_pool.processors() // at_once, self._memory_mib // (EACH_MIB * at_once)]
-        if self._took_s < LONG_S:
+        if not self.compiles_long:
             room.append(MOST_CONTEXTS // at_once)
         return max(1, min(MOST_RECORDERS, *room))
+
+    @property
+    def compiles_long(self) -> bool:
+        """Whether what an op imports is little of what it takes to record it."""
+        return self._took_s >= LONG_S
 
     def most_at_once(self) -> int:
         """Who may be recorded side by side in a race, briefly: each has half of that."""
@@ -286,6 +320,52 @@ class GpuChecker(Checker):
         if alone:
             self._learn(takes)
         return takes
+
+    def several(
+        self, all_laid: Sequence[Laid], cases: Sequence[Collection[str]], limits: Limits, *, at_once: int
+    ) -> list[dict[str, Take] | Fault]:
+        """As `brief`, by one worker that imports for all of them; they lie in one folder. Who is asked about them may
+        take so long each."""
+        room = all_laid[0].folder
+        folder = room / "record-request"
+        folder.mkdir()
+        where = places(self._cells, f"{room.name}/record", room / "source", folder)
+        root = self._cells.sandbox.path_of(where.source)
+        wanted = tuple(tuple(call.case for call in self._cases if call.case in some) for some in cases)
+        calls = tuple(call for call in self._cases if any(call.case in some for some in wanted))
+        subjects = tuple(overlay.subject(self._site, one.files, f"{root}/{one.source.name}") for one in all_laid)
+        pins = self.pins([call.case for call in calls])
+        request = RecordRequest("record", subjects, calls, wanted, self._plan.fills, pins, at_once, EACH_S, ALL_S)
+        whole = replace(
+            limits,
+            seconds=ALL_S + SAY_S,
+            memory_bytes=at_once * limits.memory_bytes,
+            processes=at_once * limits.processes,
+        )
+        answer = run_cell(self._cells, where, request, RecordAnswer, whole, {})
+        if isinstance(answer, Fault):
+            return [answer] * len(all_laid)
+        if len(answer.answers) != len(all_laid):
+            return [Fault(kind="protocol", detail="the recordings are of other sources than were asked for")] * len(
+                all_laid
+            )
+        of = zip(all_laid, answer.answers, wanted, strict=True)
+        return [
+            self._one_of_several(laid, told, where.answer.host / place_of(number), some)
+            for number, (laid, told, some) in enumerate(of)
+        ]
+
+    def _one_of_several(
+        self, laid: Laid, answer: GpuAnswer, lies: Path, wanted: tuple[str, ...]
+    ) -> dict[str, Take] | Fault:
+        if answer.refusal is not None:
+            return fault_of(answer.refusal)
+        if (why := _refused(answer)) is not None:
+            return why
+        try:
+            return self._taken(laid, answer, lies, list(wanted), brief=True)
+        except ContractError as error:
+            return Fault(kind="protocol", detail=str(error))
 
     def _taken(
         self, laid: Laid, answer: GpuAnswer, kept: Path, wanted: list[str], *, brief: bool = False

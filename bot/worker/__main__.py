@@ -37,10 +37,12 @@ from bot.worker.contract.gpu import GpuAnswer, GpuRequest
 from bot.worker.contract.harvest import HarvestAnswer, HarvestRequest
 from bot.worker.contract.hosting import HostAnswer, HostRequest
 from bot.worker.contract.looking import LookAnswer, LookRequest
+from bot.worker.contract.several import RecordAnswer, RecordRequest
 from bot.worker.contract.under_compile import UnderCompileRequest
 
-Request = CheckRequest | CompileRequest | GpuRequest | HarvestRequest | HostRequest | LookRequest | UnderCompileRequest
-Answer = CheckAnswer | CompileAnswer | GpuAnswer | HarvestAnswer | HostAnswer | LookAnswer
+OfOne = CheckRequest | CompileRequest | GpuRequest | HarvestRequest | HostRequest | LookRequest | UnderCompileRequest
+Request = OfOne | RecordRequest
+Answer = CheckAnswer | CompileAnswer | GpuAnswer | HarvestAnswer | HostAnswer | LookAnswer | RecordAnswer
 _REQUESTS: dict[str, Any] = {
     "check": CheckRequest,
     "compile": CompileRequest,
@@ -48,6 +50,7 @@ _REQUESTS: dict[str, Any] = {
     "harvest": HarvestRequest,
     "host": HostRequest,
     "look": LookRequest,
+    "record": RecordRequest,
     "under_compile": UnderCompileRequest,
 }
 
@@ -72,6 +75,8 @@ def _refused(request: Request, kind: str, error: BaseException) -> Answer:
         return HostAnswer(refusal)
     if isinstance(request, LookRequest):
         return LookAnswer((), refusal=refusal)
+    if isinstance(request, RecordRequest):
+        return RecordAnswer((), refusal=refusal)
     return CompileAnswer((), (), (), refusal=refusal)
 
 
@@ -166,7 +171,7 @@ def _under_compile(request: UnderCompileRequest, inputs: Path, outputs: Path) ->
     return lambda: under_compile.checks(op, request, inputs, outputs)
 
 
-def _job(request: Request, inputs: Path, outputs: Path) -> Any:
+def _job(request: OfOne, inputs: Path, outputs: Path) -> Any:
     if isinstance(request, CheckRequest):
         return _check(request, inputs, outputs)
     if isinstance(request, HarvestRequest):
@@ -180,7 +185,7 @@ def _job(request: Request, inputs: Path, outputs: Path) -> Any:
     return _gpu(request, inputs, outputs) if isinstance(request, GpuRequest) else _compile(request)
 
 
-def _carry_out(request: Request, inputs: Path, outputs: Path) -> tuple[Any, int]:
+def _carry_out(request: OfOne, inputs: Path, outputs: Path) -> tuple[Any, int]:
     """(answer, exit code). Variant code may raise anything at all; only what it raises here is told as its fault."""
     import torch
 
@@ -215,6 +220,10 @@ def _all_of(request: Request, inputs: Path, outputs: Path) -> tuple[Any, int]:
         from bot.worker import hosting
 
         return hosting.carry_out(request, lambda share: _carry_out(share, inputs, outputs), outputs)
+    if isinstance(request, RecordRequest):
+        from bot.worker import several
+
+        return several.carry_out(request, lambda share, place: _carry_out(share, inputs, place), outputs), Exit.OK
     if not isinstance(request, GpuRequest):
         return _carry_out(request, inputs, outputs)
     from bot.worker import kept_kernels, shares

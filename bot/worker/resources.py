@@ -15,7 +15,8 @@ from typing import Any
 
 import triton
 
-from bot.worker.contract import Binary
+from bot.worker.contract import Binary, ContractError
+from bot.worker.contract import cubin as contract_cubin
 
 TOOL_SECONDS = 60
 _TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
@@ -75,26 +76,12 @@ def _registers_and_spills(log: str) -> tuple[int, int]:
     return int(used[1]), int(spilled[1]) + int(spilled[2])
 
 
-def _sections(elf: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """(name, content) of each section of a 64-bit ELF file."""
-    table = struct.unpack_from("<Q", elf, 0x28)[0]
-    size, count, names_index = struct.unpack_from("<HHH", elf, 0x3A)
-    headers = [struct.unpack_from("<IIQQQQ", elf, table + i * size) for i in range(count)]
-    names = headers[names_index][4]
-    for name, _, _, _, start, length in headers:
-        end = elf.index(b"\0", names + name)
-        yield elf[names + name : end], elf[start : start + length]
-
-
 def code_of(cubin: bytes) -> bytes:
     """The machine code alone: the rest of the file changes when a kernel moves by two lines."""
     try:
-        code = b"".join(content for name, content in _sections(cubin) if name.startswith(b".text."))
-    except (struct.error, ValueError, IndexError) as error:
-        raise Unreadable("the cubin is no ELF file") from error
-    if not code:
-        raise Unreadable("the cubin holds no code")
-    return code
+        return contract_cubin.code_of(cubin)
+    except ContractError as error:
+        raise Unreadable(str(error)) from error
 
 
 def _words(code: bytes) -> Iterator[tuple[int, int]]:

@@ -21,6 +21,7 @@ from bot.bench.measured import MeasuredBench
 from bot.bench.readings import Wrong, timing_of, with_clock
 from bot.bench.rivals import BLOCKS
 from bot.bench.takes import Take
+from bot.errors import OperatorError
 from bot.model.measurement import CaseResult, CheckResult, Fault, Measurement, Sanitized, UnderCompile
 from bot.model.variant import sources_digest
 from bot.worker.contract.timing import Blocks, Burst, BurstRequest, Closed, Opened, OpenRequest, Started, StartRequest
@@ -383,6 +384,7 @@ def test_workers_that_stand_ready_are_told_what_v0_seems_to_import(
     told: list[tuple[str, ...]] = []
 
     def opened(made: Any, *_: Any) -> None:
+        assert len(told) == 2, "they import while the judge does"
         made._judge, made._plan, made._takes = Judge(), SimpleNamespace(), SimpleNamespace()
         made._takes.kernels, made._takes.forget, made._takes.all_pins = None, None, None
 
@@ -391,6 +393,24 @@ def test_workers_that_stand_ready_are_told_what_v0_seems_to_import(
     cells: Any = SimpleNamespace(gpu=object(), standby=standby)
     MeasuredBench(tiny.write_tree(tmp_path), tiny.SITE, tiny.SUITE, cells, Deadlines(), 7, Effort())
     assert told == [("torch", "triton", "triton.language")] * 2
+
+
+def test_nobody_stands_ready_for_a_bench_that_could_not_be_opened(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def opened(made: Any, *_: Any) -> None:
+        raise OperatorError("the judge did not start", hint="")
+
+    went: list[bool] = []
+    monkeypatch.setattr(ClockedBench, "__init__", opened)
+    standby = {
+        place: SimpleNamespace(begin=lambda names: None, close=lambda place=place: went.append(place))
+        for place in (True, False)
+    }
+    cells: Any = SimpleNamespace(gpu=object(), standby=standby)
+    with pytest.raises(OperatorError):
+        MeasuredBench(tiny.write_tree(tmp_path), tiny.SITE, tiny.SUITE, cells, Deadlines(), 7, Effort())
+    assert went == [True, False]
 
 
 class Ahead:

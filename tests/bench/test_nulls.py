@@ -60,12 +60,12 @@ def raced(clock: Clock) -> list[tuple[Block, ...]]:
     def open_some(case: str, takes: Sequence[Take], fresh: bool) -> None:
         clock.open([int(take.why_not) for take in takes], fresh)
 
-    def record(laid: Laid, cases: tuple[str, ...]) -> dict[str, Take]:
-        return {"c": Take("c", Path("recorded"), laid.files[0].text, 0, kernels=1)}
+    def record(several: Sequence[Laid], cases: Sequence[tuple[str, ...]]) -> list[dict[str, Take]]:
+        return [{"c": Take("c", Path("recorded"), laid.files[0].text, 0, kernels=1)} for laid in several]
 
     nowhere = Path("no-such-folder")
     course = Course(
-        lambda files: Laid("n", files, nowhere, nowhere),
+        lambda several: [Laid("n", files, nowhere, nowhere) for files in several],
         record,
         open_some,
         lambda case, place, count: clock.read(place, count).blocks,

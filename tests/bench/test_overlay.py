@@ -24,6 +24,15 @@ def test_the_variants_file_replaces_its_own_and_the_rest_is_the_trees(tree: Path
     assert (tree / tiny.OP).read_text() == tiny.SOURCE
 
 
+def test_what_lies_beside_another_shares_all_but_its_own_files(tree: Path, tmp_path: Path) -> None:
+    first = overlay.lay(tree, tiny.SITE, tiny.files("# one\n"), tmp_path / "0")
+    second = overlay.lay(tree, tiny.SITE, tiny.files("# two\n"), tmp_path / "1", beside=first)
+    op, settings = "tiny/ops/softmax.py", "tiny/ops/settings.py"
+    assert [(root / op).read_text() for root in (first, second)] == ["# one\n", "# two\n"]
+    assert (first / settings).samefile(second / settings) and not (first / settings).samefile(tree / "src" / settings)
+    assert sorted(path.name for path in first.rglob("*")) == sorted(path.name for path in second.rglob("*"))
+
+
 def test_links_are_left_behind(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     (tree / "src/tiny/link.py").symlink_to(tmp_path / "secret")

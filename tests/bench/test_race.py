@@ -12,7 +12,7 @@ from bot.analysis.racing import GLANCE
 from bot.bench import race
 from bot.bench.bailiff import Objection
 from bot.bench.checks import Laid
-from bot.bench.race import LATE, RACE_S, RECORDERS, Course, Entry, Ran
+from bot.bench.race import LATE, NO_CHANGE, RACE_S, TWICE, WORKERS, Course, Entry, Ran
 from bot.bench.side_by_side import AT_ONCE, BLOCKS
 from bot.bench.takes import Take
 from bot.model.measurement import Block, Fault
@@ -44,22 +44,31 @@ class Track:
     spent_ms: float = 0.0
     per_recording: float = 0.0
     leads: bool = False
+    alone: bool = False
     ended: list[str] = field(default_factory=list)
     """Who was recorded to its end, in that order."""
     known: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Who had been when this one began."""
+    by_one_worker: list[tuple[str, ...]] = field(default_factory=list)
     recorded_before: int = 0
     laps_within: int = 0
     """While nobody else was on the GPU."""
     _on: list[str] = field(default_factory=list)
 
-    def lay(self, files: tuple[SourceFile, ...]) -> Laid:
+    def lay(self, several: Sequence[tuple[SourceFile, ...]]) -> list[Laid]:
+        return [self._laid(files) for files in several]
+
+    def _laid(self, files: tuple[SourceFile, ...]) -> Laid:
         name = files[0].text.replace(" ", "-")
         place = self.folder / name
         place.mkdir(parents=True)
         return Laid(name, files, place, place / "source")
 
-    def record(self, laid: Laid, cases: tuple[str, ...]) -> Mapping[str, Take] | Fault:
+    def record(self, laid: Sequence[Laid], cases: Sequence[tuple[str, ...]]) -> list[Mapping[str, Take] | Fault]:
+        self.by_one_worker.append(tuple(one.files[0].text for one in laid))
+        return [self._recorded(one, some) for one, some in zip(laid, cases, strict=True)]
+
+    def _recorded(self, laid: Laid, cases: tuple[str, ...]) -> Mapping[str, Take] | Fault:
         text = laid.files[0].text
         self.asked[text], self.known[text] = cases, tuple(self.ended)
         time.sleep(0.05 if "tunes" in text else 0.0)
@@ -111,10 +120,17 @@ class Track:
         yield
         self.laps_within = len(self.opened)
 
+    def plays(self, take: Take) -> str:
+        """Whoever says so plays what another does, and nobody can tell of one that is sealed."""
+        name = take.folder.name if take.folder is not None else ""
+        return "" if "sealed" in name else f"{name.removesuffix('-again')} {take.case}"
+
     def run(self, *texts: str) -> dict[str, Ran]:
         entries = [Entry((SourceFile(path="k.py", text=text),), CASES) for text in texts]
         course = Course(
-            *(self.lay, self.record, self.open, self.read, self.together, Wrong, RECORDERS, self.leads),
+            *(self.lay, self.record, self.open, self.read, self.together, Wrong, self.plays),
+            alone=self.alone,
+            leads=self.leads,
             quiet=self.quiet,
             now=lambda: self.seconds,
             spent_ms=lambda: self.spent_ms,
@@ -133,6 +149,36 @@ def test_where_the_first_tunes_itself_the_others_wait_for_what_it_chooses(tmp_pa
         track = Track(tmp_path / str(leads), leads=leads)
         assert all(map(home, track.run("it tunes itself", *others).values()))
         assert all("it tunes itself" in track.known[other] for other in others) is leads
+
+
+def test_one_worker_records_several_where_there_are_more_than_workers(tmp_path: Path) -> None:
+    """The source as it stands is by itself: it may be recorded already."""
+    few = Track(tmp_path / "few")
+    few.run("itself", *(f"n{number}" for number in range(WORKERS)))
+    assert sorted(map(len, few.by_one_worker)) == [1] * (WORKERS + 1)
+    many = Track(tmp_path / "many")
+    names = [f"n{number}" for number in range(2 * WORKERS + 1)]
+    found = many.run("itself", *names)
+    assert sorted(map(len, many.by_one_worker)) == [1, *[2] * (WORKERS - 1), 3] and ("itself",) in many.by_one_worker
+    assert all(home(ran) for ran in found.values()) and list(found) == ["itself", *names]
+
+
+def test_whose_kernels_compile_for_long_have_a_worker_each(tmp_path: Path) -> None:
+    track = Track(tmp_path, alone=True)
+    track.run("itself", *(f"n{number}" for number in range(3 * WORKERS)))
+    assert set(map(len, track.by_one_worker)) == {1}
+
+
+def test_nobody_is_told_apart_when_the_time_is_over(tmp_path: Path) -> None:
+    """What a recording holds may take long to read."""
+    found = Track(tmp_path, per_recording=RACE_S / 3 + 1).run("itself", "one", "one again")
+    assert {ran.left for ran in found.values()} == {LATE}
+
+
+def test_who_crashes_among_several_leaves_alone(tmp_path: Path) -> None:
+    names = [f"n{number}{' crashes' if number % 5 == 0 else ''}" for number in range(3 * WORKERS)]
+    found = Track(tmp_path).run("itself", *names)
+    assert {name for name, ran in found.items() if ran.left} == {name for name in names if "crashes" in name}
 
 
 def test_everybody_who_can_runs_every_case(tmp_path: Path) -> None:
@@ -258,6 +304,36 @@ def test_it_says_how_long_it_took_and_how_much_of_that_to_record(tmp_path: Path)
     assert track.result.gpu_ms == ran.gpu_ms > 0
 
 
+def test_who_launches_what_another_does_need_not_run(tmp_path: Path) -> None:
+    track = Track(tmp_path)
+    found = track.run("itself", "itself again", "one", "one again", "two", "sealed", "sealed again")
+    assert {text: ran.left for text, ran in found.items() if ran.left} == {
+        "itself again": NO_CHANGE,
+        "one again": TWICE,
+    }
+    assert all(home(found[text]) for text in ("itself", "one", "two", "sealed", "sealed again"))
+    assert not any("again" in name for _, names in track.opened for name in names if "sealed" not in name)
+
+
+def test_who_differs_in_one_case_runs_in_all_of_its_own(tmp_path: Path) -> None:
+    track = Track(tmp_path)
+    files = {text: (SourceFile(path="k.py", text=text),) for text in ("itself", "itself again", "other")}
+
+    def plays(take: Take) -> str:
+        assert take.folder is not None
+        return f"{take.case} {'other' if take.folder.name == 'other' and take.case == 'backward' else 'itself'}"
+
+    course = Course(track.lay, track.record, track.open, track.read, track.together, Wrong, plays)
+    entries = [Entry(files["itself"], CASES), Entry(files["other"], CASES), Entry(files["itself again"], ("forward",))]
+    _, other, again = race.run(course, entries).ran
+    assert home(other) and again.left == NO_CHANGE
+
+
+def test_where_the_source_as_it_stands_does_not_run_the_others_do(tmp_path: Path) -> None:
+    found = Track(tmp_path).run("itself crashes", "one", "one again")
+    assert (found["one"].left, found["one again"].left) == ("", TWICE)
+
+
 def test_nothing_stays_on_the_disk(tmp_path: Path) -> None:
     Track(tmp_path).run("itself", "crashes", "wrong")
     assert list(tmp_path.iterdir()) == []
@@ -265,8 +341,8 @@ def test_nothing_stays_on_the_disk(tmp_path: Path) -> None:
 
 def test_what_each_case_allocates_and_spills_is_kept_of_everybody_who_was_recorded(tmp_path: Path) -> None:
     class Counting(Track):
-        def record(self, laid: Laid, cases: tuple[str, ...]) -> Mapping[str, Take] | Fault:
-            found = super().record(laid, cases)
+        def _recorded(self, laid: Laid, cases: tuple[str, ...]) -> Mapping[str, Take] | Fault:
+            found = super()._recorded(laid, cases)
             if isinstance(found, Fault):
                 return found
             return {

@@ -11,7 +11,7 @@ from bot.analysis.paired import process_mean
 from bot.analysis.rivals import longest
 from bot.bench import sanitizer
 from bot.bench.effort import Effort
-from bot.bench.race import RACE_S, Entry
+from bot.bench.race import NO_CHANGE, RACE_S, WORKERS, Entry
 from bot.bench.rivals import WON
 from bot.engine.race_field import field
 from bot.guardrails.host_time import longer
@@ -43,6 +43,12 @@ def ratios(measurement: Measurement) -> dict[str, float]:
         assert reading is not None, f"{case.case} was not read"
         found[case.case] = reading.estimate.mean
     return found
+
+
+def moved(op: str, lines: int) -> tuple[SourceFile, ...]:
+    """So many lines further down: the same to everybody but who compares cubins, which know their lines."""
+    first, *rest = sources_of(op)
+    return (first.model_copy(update={"text": "# the same\n" * lines + first.text}), *rest)
 
 
 def copy_of(op: str) -> tuple[SourceFile, ...]:
@@ -157,9 +163,10 @@ def test_a_race_sees_which_numbers_are_faster_and_who_is_wrong(benches: Benches)
     cases = tuple(case.case for case in stock.cases)
     slow = changed("softmax", READ, READ + IDLE)
     wrong = changed("softmax", DIVIDED, DIVIDED + "    if n_cols > 20000:\n        Y_row = Y_row * 1.01\n")
-    found = bench.race(tuple(Entry(files, cases) for files in (sources_of("softmax"), copy_of("softmax"), slow, wrong)))
-    itself, copy, slower, other = found.ran
-    assert [ran.left for ran in (itself, copy, slower)] == ["", "", ""]
+    several = (sources_of("softmax"), moved("softmax", 1), slow, wrong, copy_of("softmax"))
+    found = bench.race(tuple(Entry(files, cases) for files in several))
+    itself, copy, slower, other, unchanged = found.ran
+    assert [ran.left for ran in (itself, copy, slower, unchanged)] == ["", "", "", NO_CHANGE]
     assert "the variant" in other.left
     for case in cases:
         now, same, late = (process_mean(ran.blocks[case]).mean for ran in (itself, copy, slower))
@@ -176,3 +183,14 @@ def test_the_untouched_launch_numbers_race(benches: Benches) -> None:
     home = [ran for ran in found.ran if not ran.left]
     assert len(home) >= len(entries) // 2
     assert found.seconds < RACE_S
+
+
+def test_more_than_there_are_workers_race_and_who_is_wrong_leaves_alone(benches: Benches) -> None:
+    """One worker records several of them, each in a process of its own."""
+    bench, stock = benches.of("softmax")
+    cases = tuple(case.case for case in stock.cases)
+    several = [moved("softmax", 1 + lines) for lines in range(2 * WORKERS)]
+    fallen = changed("softmax", FORWARD, FORWARD + "    raise ZeroDivisionError\n")
+    found = bench.race(tuple(Entry(files, cases) for files in (sources_of("softmax"), *several, fallen)))
+    assert [bool(ran.left) for ran in found.ran] == [False] * (1 + len(several)) + [True]
+    assert "ZeroDivisionError" in found.ran[-1].left

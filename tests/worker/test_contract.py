@@ -120,6 +120,7 @@ ANSWER = CheckAnswer(
         (lambda a: a["calls"][0]["runs"][0]["tensors"][0].update(offset=2**70), "offset: the number is too large"),
         (lambda a: a["calls"][0]["runs"][0]["tensors"][0].update(role="oracle"), "is not one of"),
         (lambda a: a["calls"][0]["runs"][0]["footprints"][0]["regions"][0].update(read=1e999), "not a finite number"),
+        (lambda a: a["calls"][0]["runs"][0]["footprints"][0]["regions"][0].update(read=10**400), "is too large"),
         (lambda a: a["calls"][0].update(refusal=[]), "a list does not fit here"),
     ],
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +17,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from bot.worker import resources
-from bot.worker.contract import ARCHES, Binary
+from bot.worker.contract import ARCHES, Binary, ContractError, cubin
 
 OPCODE = re.compile(r"/\*[0-9a-f]{4,5}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]+)")
 WIDTHS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "64": 64, "128": 128}
@@ -152,3 +154,72 @@ def test_a_text_that_is_no_ptx_is_unreadable(text: str) -> None:
 def test_what_is_no_cubin_is_unreadable(content: bytes) -> None:
     with pytest.raises(resources.Unreadable):
         resources.code_of(content)
+
+
+TEXT = """import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(y + i, tl.load(x + i, mask=i < n, other=0) * 1.5, mask=i < n)
+"""
+
+
+def cubin_of(text: str, path: Path) -> bytes:
+    path.parent.mkdir()
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return bytes(build(module.kernel, "sm_90", kind="*fp32").asm["cubin"])
+
+
+def test_the_same_program_of_other_lines_and_of_another_file_has_the_same_code(tmp_path: Path) -> None:
+    """By its bytes alone no two variants of a kernel would be the same."""
+    first = cubin_of(TEXT, tmp_path / "a" / "one.py")
+    moved = cubin_of("\n\n" + TEXT, tmp_path / "b" / "other.py")
+    changed = cubin_of(TEXT.replace("1.5", "1.25"), tmp_path / "c" / "one.py")
+    assert first != moved
+    assert cubin.code_of(first, cubin.CONSTANTS) == cubin.code_of(moved, cubin.CONSTANTS)
+    assert cubin.code_of(first, cubin.CONSTANTS) != cubin.code_of(changed, cubin.CONSTANTS)
+    assert len(cubin.code_of(first)) < len(cubin.code_of(first, cubin.CONSTANTS)) < len(first)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        (0x3C, b"\xff\xff"),  # more sections than there are
+        (0x28, b"\xff" * 8),  # and beyond whatever Python can count
+        (0x28, b"\xff" * 7 + b"\x7f"),
+        (0x3E, b"\xff\xff"),  # their names in none of them
+    ],
+)
+def test_a_file_that_was_made_to_be_in_the_way_is_no_cubin(changed: tuple[int, bytes], tmp_path: Path) -> None:
+    honest = cubin_of(TEXT, tmp_path / "a" / "one.py")
+    at, other = changed
+    with pytest.raises(ContractError):
+        cubin.code_of(honest[:at] + other + honest[at + len(other) :])
+
+
+def built(sections: int, code: bytes, length: int) -> bytes:
+    """So many sections that all are the same code, of whatever length they say."""
+    names, head = b"\0.text._k\0", 0x40
+    body = code + names
+    header = struct.pack("<IIQQQQ", 1, 0, 0, 0, head, length)
+    last = struct.pack("<IIQQQQ", 0, 0, 0, 0, head + len(code), len(names))
+    first = bytearray(head)
+    struct.pack_into("<Q", first, 0x28, head + len(body))
+    struct.pack_into("<HHH", first, 0x3A, len(header), sections + 1, sections)
+    return bytes(first) + body + header * sections + last
+
+
+def test_no_more_is_read_than_the_file_is_long() -> None:
+    whole = built(cubin.MOST_SECTIONS - 1, b"x" * 100_000, 100_000)
+    assert len(cubin.code_of(whole)) == len(whole)
+    with pytest.raises(ContractError):
+        cubin.code_of(built(cubin.MOST_SECTIONS, b"x", 1))
+    with pytest.raises(ContractError, match="no code"):
+        cubin.code_of(built(3, b"x", 0))

@@ -23,7 +23,10 @@ def _union_members(kind: Any) -> tuple[Any, ...] | None:
 
 def _scalar(kind: Any, value: Any, where: str) -> Any:
     if kind is float and type(value) in (int, float):
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:
+            raise ContractError(f"{where}: the number is too large") from None
         if number != number or abs(number) == float("inf"):
             raise ContractError(f"{where}: not a finite number")
         return number
