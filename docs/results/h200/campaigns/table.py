@@ -127,6 +127,12 @@ class Read:
             return False
         return self.campaign.outcome is not None or self.campaign.finalization is not None
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether its search came to its end, the last questions to its winner and rivals included: what the library's
+        own tests say of that is another matter."""
+        return self.is_over or (self.campaign.stopped is not None and self.campaign.outcome is None)
+
 
 def _speed(campaign: Campaign, readings: Mapping[str, CaseReading]) -> Estimate:
     assert campaign.profile is not None
@@ -351,18 +357,42 @@ def _tested_s(one: Read) -> float:
     return sum(run.seconds for run in runs)
 
 
+def _until_judged(one: Read) -> Sequence[JournalLine]:
+    """All of its lines; of one that was stopped in the library's tests those before them."""
+    if one.is_over:
+        return one.lines
+    ended = [number for number, line in enumerate(one.lines) if isinstance(line.fact, SearchEnded)]
+    return one.lines[: ended[-1] + 1]
+
+
 def cost(found: Sequence[Read]) -> str:
-    """What the campaigns that count took of a GPU, whatever was done twice for it."""
-    of_kernel = {one.kernel: one for one in found if one.is_over}
+    """What the campaigns that count took of a GPU, whatever was done twice for it. Where none of a kernel came to its
+    end, the last whose search did."""
+    judged_ones = {one.kernel: one for one in found if one.is_judged}
+    of_kernel = judged_ones | {one.kernel: one for one in found if one.is_over}
     tested = [_tested_s(one) for one in of_kernel.values()]
-    spent = [sum(gap for gap in gaps(one.lines) if gap <= PAUSE_S) for one in of_kernel.values()]
+    spent = [sum(gap for gap in gaps(_until_judged(one)) if gap <= PAUSE_S) for one in of_kernel.values()]
     judged = [all_of - tests for all_of, tests in zip(spent, tested, strict=True)]
     if not judged:
         return ""
     each, tests = numbers.seconds(median(judged)), f"{sum(tested) / 60:.0f} min"
     return (
         f"Profile, search and judging of the {len(judged)} that count took {sum(judged) / 60:.0f} min of a GPU, the "
-        f"median of them {each}; the library's tests took {tests} beside.\n"
+        f"median of them {each}; the library's tests took {tests} beside.{_untested(list(of_kernel.values()))}\n"
+    )
+
+
+def _untested(counted: Sequence[Read]) -> str:
+    """What those are worth that were stopped before the library's tests were over, and all of them together."""
+    stopped = [one for one in counted if not one.is_over]
+    if not stopped:
+        return ""
+    speeds = [_speed(one.campaign, one.readings).ratio if view.best(one.campaign) else 1.0 for one in counted]
+    names = ", ".join(sorted(text(named(one)) for one in stopped))
+    return (
+        f" {numbers.many(len(stopped), 'of them was', 'of them were')} stopped when the search was over, before the "
+        f"library's tests were ({names}): with what was judged of their best the mean over all {len(counted)} is "
+        f"**{numbers.ratio(geometric_mean(speeds))}**."
     )
 
 
