@@ -27,19 +27,13 @@ MOST = 32
 MOST_WARPS, MOST_STAGES, MOST_HELD = 32, 5, 65536
 ORDERED = cst.LessThan | cst.LessThanEqual | cst.GreaterThan | cst.GreaterThanEqual
 OF_ITS_KIND = ("capability", "stride(", ".dtype", ".dim()", ".ndim", "version")
+"""Words of a question that is not about how much there is."""
 DEPTH = 4
 """From a launch to what its numbers are made of, and of what those are."""
 SHAPES = {"arange": 2, "zeros": 1, "full": 1}
 """How many of what a call is given say how much there is of it."""
 STEP = 2
 """Where a range is given its step."""
-ORDERED = cst.LessThan | cst.LessThanEqual | cst.GreaterThan | cst.GreaterThanEqual
-DEPTH = 4
-"""From a launch to what its numbers are made of, and of what those are."""
-EXTENTS = m.Call(func=m.Attribute(m.Name("tl"), m.Name("arange") | m.Name("zeros") | m.Name("full") | m.Name("range")))
-STEPS = m.Call(func=m.Name("range"))
-
-
 Values = frozenset[int] | None
 """What a launch may be given; None where nobody knows."""
 
@@ -138,10 +132,11 @@ def _extents(kernel: cst.FunctionDef, module: cst.Module, seen: frozenset[str] =
     for call in kernels.calls(kernel):
         name = kernels.called_name(call)
         helper = source.kernel_named(module, name) if isinstance(call.func, cst.Name) and name not in seen else None
-        for size in _extents(helper, module, seen | {name}) if helper is not None else ():
-            given = kernels.told(call, helper, size) if helper is not None else None
-            names |= {given.value} if isinstance(given, cst.Name) else set()
-    return frozenset(names & kernels.constants(kernel)) - _ahead(kernel)
+        if helper is None:
+            continue
+        told = [kernels.told(call, helper, size) for size in _extents(helper, module, seen | {name})]
+        names |= {given.value for given in told if isinstance(given, cst.Name)}
+    return frozenset(names & kernels.constants(kernel))
 
 
 def _ahead(kernel: cst.FunctionDef) -> frozenset[str]:
@@ -308,20 +303,22 @@ def _others(place: _Place) -> tuple[int, ...]:
 def _places(module: cst.Module, before: str, launched: frozenset[str]) -> dict[cst.Integer, tuple[_Place, list[str]]]:
     """Each number with the kernels whose launches are given it."""
     found: dict[cst.Integer, tuple[_Place, list[str]]] = {}
+    every = tuple(str(kernel.name.value) for kernel in kernels.kernels(module))
     for function in source.all_functions(module):
         reader = _Reader(function, before)
-        every = tuple(str(kernel.name.value) for kernel in kernels.kernels(module))
         for launch in _launches(function, module, reader):
             new = not any(f"def {name}(" in before for name in launch.names)
             for place in _of_launch(launch, module, reader, new=new) if launched & {*launch.names} else ():
+                goes_on = place.is_made and place.name in reader.leaving
                 first, names = found.get(place.node, (place, []))
-                if (first.given, first.less, first.more) != (place.given, place.less, place.more):
-                    first = replace(first, given="", less=None, more=None)
-                found[place.node] = (
-                    first,
-                    [*names, *(every if place.is_made and place.name in reader.leaving else launch.names)],
-                )
+                found[place.node] = _of_both(first, place), [*names, *(every if goes_on else launch.names)]
     return found
+
+
+def _of_both(first: _Place, place: _Place) -> _Place:
+    """One that two launches are given: who may be another is known where that is the same of both."""
+    is_same = (first.given, first.less, first.more) == (place.given, place.less, place.more)
+    return first if is_same else replace(first, given="", less=None, more=None)
 
 
 @lru_cache(maxsize=8)

@@ -79,7 +79,7 @@ def _proposal(
     said = "; ".join(near.found.says for near in taken[:TOLD])
     more = f"; and {len(taken) - TOLD} more" if len(taken) > TOLD else ""
     hypothesis = Hypothesis(
-        title=title([near.found.says for near in taken]),
+        title=f"Numbers nearby: {title([near.found.says for near in taken])}",
         why=f"Rewrites brought these numbers along, and nobody had tried others here. Now {said}{more}.",
         expected=expected,
         technique=technique,

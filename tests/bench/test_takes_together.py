@@ -134,10 +134,11 @@ def test_whose_kernels_compile_for_long_is_recorded_alone(together: Together, se
     assert together.bench.checker.compiles_long is alone
 
 
-def elf(code: bytes, lines: bytes = b"") -> bytes:
+def elf(code: bytes, lines: bytes = b"", constants: bytes = b"") -> bytes:
     """The least that a cubin is: a program, and what is not of it."""
-    names = b"\0.text._k\0.debug_line\0.names\0"
-    parts = [(b"", b""), (b".text._k", code), (b".debug_line", lines), (b".names", names)]
+    names = b"\0.text._k\0.debug_line\0.nv.constant2._k\0.names\0"
+    own = [(b".text._k", code), (b".debug_line", lines), (b".nv.constant2._k", constants)]
+    parts = [(b"", b""), *own, (b".names", names)]
     head, body, headers = 0x40, b"", b""
     for name, content in parts:
         headers += struct.pack(
@@ -147,7 +148,7 @@ def elf(code: bytes, lines: bytes = b"") -> bytes:
     size = len(headers) // len(parts)
     first = bytearray(head)
     struct.pack_into("<Q", first, 0x28, head + len(body))
-    struct.pack_into("<HHH", first, 0x3A, size, len(parts), 3)
+    struct.pack_into("<HHH", first, 0x3A, size, len(parts), len(parts) - 1)
     return bytes(first) + body + headers
 
 
@@ -166,10 +167,11 @@ def test_two_play_the_same_where_their_programs_and_all_that_these_are_given_are
     different = {
         first,
         plays(recorded(elf(b"edoc", b"line 7 of a.py"))),
+        plays(recorded(elf(b"code", constants=b"1.5"))),
         plays(recorded(elf(b"code"), grid=5)),
         plays(recorded(elf(b"code"), others=(operation(),))),
     }
-    assert len(different) == 4 and "" not in different
+    assert len(different) == 5 and "" not in different
     assert plays(recorded(b"no cubin")) == plays(Take(FORWARD, None, "it sorts", 0)) == ""
     less = recorded(elf(b"code", b"line 7 of a.py"))
     assert plays(dataclasses.replace(less, peak_bytes=1)) != first, "to need less memory is a change"

@@ -38,8 +38,8 @@ def rewritten() -> Brief:
 
 
 def words(said: str) -> str:
-    """Without the line."""
-    return re.sub(r" \(line \d+\)", "", said)
+    """Without the line, and without what a title begins with."""
+    return re.sub(r" \(line \d+\)", "", said).removeprefix("Numbers nearby: ")
 
 
 def lapped(idea: str, case: str, gain: float, *, left: str = "") -> Racer:
