@@ -47,9 +47,9 @@ def processes() -> int:
     return max(1, min(MOST_PROCESSES, len(os.sched_getaffinity(0))))
 
 
-def leaves_room(jobs: int = 1) -> bool:
-    """Whether a clock may run beside as many of it: whoever launches on the GPU is not to wait for a processor."""
-    return processors() - jobs * processes() >= LEFT_FREE
+def leaves_room() -> bool:
+    """Whether a clock may run beside it: whoever launches on the GPU is not to wait for a processor."""
+    return processors() - processes() >= LEFT_FREE
 
 
 def processors() -> int:

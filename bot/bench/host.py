@@ -54,8 +54,8 @@ from bot.worker.contract.hosting import (
 BLOCKS, BATCHES, PASSES = 16, 5, 8
 """Blocks a case, batches a place in a block, passes a batch: many more would fill the queue of launches."""
 FEWEST, CASE_S = 8, 2.0
-"""Blocks of a case that takes so long: passes of 15 ms took fused_linear_cross_entropy 24 s, and its wrapper is no
-matter there."""
+"""Blocks of a case that takes so long: fused_linear_cross_entropy was read for 24 s, and beside such passes a wrapper
+is no matter."""
 PAIRS = 3
 """Pairs of processes at most. One pair may be some percent apart for as long as both live: longer is what is longer in
 all of them."""

@@ -311,21 +311,16 @@ class GpuChecker(Checker):
         answer, lies = self._record(laid, calls, limits, at_once=at_once, brief=True)
         if isinstance(answer, Fault):
             return answer
-        if (why := _refused(answer)) is not None:
-            return why
-        try:
-            takes = self._taken(laid, answer, lies, [call.case for call in calls], brief=True)
-        except ContractError as error:
-            return Fault(kind="protocol", detail=str(error))
-        if alone:
+        takes = self._of_brief(laid, answer, lies, [call.case for call in calls])
+        if alone and not isinstance(takes, Fault):
             self._learn(takes)
         return takes
 
     def several(
         self, all_laid: Sequence[Laid], cases: Sequence[Collection[str]], limits: Limits, *, at_once: int
     ) -> list[dict[str, Take] | Fault]:
-        """As `brief`, by one worker that imports for all of them; they lie in one folder. Who is asked about them may
-        take so long each."""
+        """As `brief`, by one worker that imports for all of them; they lie in one folder. `limits` are those of one of
+        them, but for the time."""
         room = all_laid[0].folder
         folder = room / "record-request"
         folder.mkdir()
@@ -343,27 +338,23 @@ class GpuChecker(Checker):
             processes=at_once * limits.processes,
         )
         answer = run_cell(self._cells, where, request, RecordAnswer, whole, {})
+        if not isinstance(answer, Fault) and len(answer.answers) != len(all_laid):
+            answer = Fault(kind="protocol", detail="the recordings are of other sources than were asked for")
         if isinstance(answer, Fault):
             return [answer] * len(all_laid)
-        if len(answer.answers) != len(all_laid):
-            return [Fault(kind="protocol", detail="the recordings are of other sources than were asked for")] * len(
-                all_laid
-            )
         of = zip(all_laid, answer.answers, wanted, strict=True)
         return [
-            self._one_of_several(laid, told, where.answer.host / place_of(number), some)
+            self._of_brief(laid, told, where.answer.host / place_of(number), list(some))
             for number, (laid, told, some) in enumerate(of)
         ]
 
-    def _one_of_several(
-        self, laid: Laid, answer: GpuAnswer, lies: Path, wanted: tuple[str, ...]
-    ) -> dict[str, Take] | Fault:
+    def _of_brief(self, laid: Laid, answer: GpuAnswer, lies: Path, wanted: list[str]) -> dict[str, Take] | Fault:
         if answer.refusal is not None:
             return fault_of(answer.refusal)
         if (why := _refused(answer)) is not None:
             return why
         try:
-            return self._taken(laid, answer, lies, list(wanted), brief=True)
+            return self._taken(laid, answer, lies, wanted, brief=True)
         except ContractError as error:
             return Fault(kind="protocol", detail=str(error))
 

@@ -1,7 +1,8 @@
 """Records several sources, each in a process of its own, forked from one that has imported what they all import.
 
-To import takes a processor five seconds and to record a source two. Who crashes, hangs or is refused is nobody else's
-news: they are versions of one source by one author, and what a race times of them is verified slot by slot.
+To import takes a processor some five seconds, and to record a source two or three. Who crashes, hangs or is refused is
+nobody else's news: they are versions of one source by one author, and what a race times of them is verified slot by
+slot.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bot.worker.contract import MAX_MANIFEST, ContractError, Exit, Refusal, clip, parse, read_bytes, render, write_text
+from bot.worker.contract import MAX_MANIFEST, ContractError, Exit, Refusal, clip, parse, read_bytes
 from bot.worker.contract.gpu import GpuAnswer, GpuRequest
 from bot.worker.contract.several import RecordAnswer, RecordRequest, place_of
 from bot.worker.nursery import leave
-from bot.worker.shares import warm
+from bot.worker.shares import told_to, warm
 
 LOOK_EVERY_S = 0.01
 TOLD = "answer.json"
@@ -32,11 +33,6 @@ def share_of(request: RecordRequest, number: int) -> GpuRequest:
     return GpuRequest("gpu", subject, (), cases, request.fills, brief=True, pins=request.pins, recorders=0)
 
 
-def _told_to(place: Path, answer: GpuAnswer, code: int) -> int:
-    write_text(place / TOLD, render(answer))
-    return code
-
-
 def _begin(share: GpuRequest, work: Work, place: Path) -> int:
     """A session of its own, so that whatever it starts ends with it; and nobody reads what it prints, which may be more
     than all of them together may."""
@@ -48,7 +44,7 @@ def _begin(share: GpuRequest, work: Work, place: Path) -> int:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)
-        leave(lambda: _told_to(place, *work(share, place)))
+        leave(lambda: told_to(place / TOLD, *work(share, place)))
     return child
 
 

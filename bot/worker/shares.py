@@ -63,11 +63,11 @@ def _start(share: GpuRequest, work: Work, place: Path) -> int:
     sys.stderr.flush()
     child = os.fork()
     if child == 0:
-        leave(lambda: _told_to(place, *work(share)))
+        leave(lambda: told_to(place, *work(share)))
     return child
 
 
-def _told_to(place: Path, answer: GpuAnswer, code: int) -> int:
+def told_to(place: Path, answer: GpuAnswer, code: int) -> int:
     write_text(place, render(answer))
     return code
 

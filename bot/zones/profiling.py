@@ -211,15 +211,15 @@ def profiled(
         thinking.start()
     with ThreadPoolExecutor(max_workers=3) as threads:
 
-        def beside(work: Callable[[], T], jobs: int) -> Future[T]:
+        def beside(work: Callable[[], T]) -> Future[T]:
             """What takes the host a minute for some kernels, and a GPU's clock little: beside clocks, if there is room
-            for so many of it."""
-            return threads.submit(work) if leaves_room(jobs) else threads.submit(after, work)
+            for it."""
+            return threads.submit(work) if leaves_room() else threads.submit(after, work)
 
         try:
             stamps = partial(step, "compiled for other chips", partial(bench.stamped, sources)) if apart else tuple
-            stamping = beside(stamps, 1)
-            counting = beside(partial(step, "bytes counted", count), 1) if count is not None else None
+            stamping = beside(stamps)
+            counting = beside(partial(step, "bytes counted", count)) if count is not None else None
             settings = launch_settings(launches, "\n".join(file.text for file in sources))
 
             def surveyed() -> tuple[Survey, ...]:

@@ -60,7 +60,7 @@ def test_no_clock_waits_for_the_compilers_of_other_chips(
     room: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They run beside it where there are processors for both, and else when nothing is timed any more."""
-    monkeypatch.setattr(profiling, "leaves_room", lambda jobs: room)
+    monkeypatch.setattr(profiling, "leaves_room", lambda: room)
     bench = Watched(room, tiny.write_tree(tmp_path / "tree"))
     found = profiled(bench, tiny.SITE, tiny.SUITE, tiny.files(), watch=True)
     assert isinstance(found, Profile)
@@ -72,7 +72,7 @@ def test_no_clock_waits_for_the_compilers_of_other_chips(
 def test_no_clock_waits_for_the_count_of_bytes(room: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An interpreter counts them beside it where there are processors for both, and else when nothing is timed any
     more."""
-    monkeypatch.setattr(profiling, "leaves_room", lambda jobs: room)
+    monkeypatch.setattr(profiling, "leaves_room", lambda: room)
     happened: list[str] = []
     counting = threading.Event()
 
@@ -154,7 +154,7 @@ def test_other_launch_numbers_are_compiled_after_the_other_chips(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both keep every processor busy, and both count the seconds that a kernel takes."""
-    monkeypatch.setattr(profiling, "leaves_room", lambda jobs: True)
+    monkeypatch.setattr(profiling, "leaves_room", lambda: True)
     happened: list[str] = []
 
     class Busy(Watched):
@@ -174,7 +174,7 @@ def test_other_launch_numbers_are_compiled_after_the_other_chips(
 
 def test_each_step_is_told_with_its_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing else is said for minutes, and where they went is what whoever waits wants to know."""
-    monkeypatch.setattr(profiling, "leaves_room", lambda jobs: True)
+    monkeypatch.setattr(profiling, "leaves_room", lambda: True)
     heard: list[str] = []
     bench, tiny_ones = Watched(True, tiny.write_tree(tmp_path / "tree")), (tiny.SITE, tiny.SUITE, tiny.files())
     profiled(bench, *tiny_ones, watch=True, count=lambda: None, passed=heard.append)
