@@ -13,8 +13,6 @@ TRY_TECHNIQUE = "try"
 """Technique of a variant that somebody brought as a commit; its first reference is that commit."""
 NUMBERS_TECHNIQUE = "launch_parameters"
 """How the technique of a variant begins that differs from its parent in launch numbers alone."""
-NEARBY_TECHNIQUE = "nearby_numbers"
-"""How the technique begins of a variant that has numbers of an earlier rewrite at their neighbours."""
 MORE_WARPS, FEWER_WARPS = "more_warps", "fewer_warps"
 """How the technique begins of a variant that has a rewritten kernel with other warps."""
 

@@ -17,6 +17,8 @@ from bot.model.word import Word
 MOST_RACERS = 64
 """Beside the incumbent. One costs a compilation on each side of a pass, and a dozen blocks of each case."""
 
+NEARBY_TECHNIQUE = "nearby_numbers"
+"""How the technique begins of a version that has numbers of an earlier rewrite at their neighbours."""
 NO_CHANGE = "launches the same as the source as it stands"
 TWICE = "launches the same as another that races"
 """Why one left that need not run: its time is another's."""
@@ -71,6 +73,11 @@ class Racer(Word):
     @property
     def is_itself(self) -> bool:
         return not self.numbers and not self.idea
+
+    @property
+    def is_nearby(self) -> bool:
+        """Whether it is the source as it stands but for a number that a rewrite brought along."""
+        return self.idea.partition(":")[0] == NEARBY_TECHNIQUE
 
     @property
     def is_nothing_new(self) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bot.analysis.strategies import AIMS, TOGETHER
-from bot.campaign.lineage import FEWER_WARPS, MORE_WARPS, NEARBY_TECHNIQUE, NUMBERS_TECHNIQUE, TRY_TECHNIQUE
+from bot.campaign.lineage import FEWER_WARPS, MORE_WARPS, NUMBERS_TECHNIQUE, TRY_TECHNIQUE
+from bot.model.race import NEARBY_TECHNIQUE
 from bot.model.variant import Hypothesis, Proposal
 from bot.proposers.brief import Brief, Tried
 

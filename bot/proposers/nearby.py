@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 
-from bot.campaign.lineage import NEARBY_TECHNIQUE
 from bot.engine import nearby
 from bot.engine.source import STAGES, WARPS, NotUnderstood
 from bot.model.measurement import Launch
+from bot.model.race import NEARBY_TECHNIQUE
 from bot.model.variant import Hypothesis, Proposal
 from bot.proposers import promise
 from bot.proposers.brief import Brief

@@ -26,11 +26,13 @@ def what(race: Race) -> str:
 
 
 def _starters(race: Race) -> str:
-    ideas = sum(bool(racer.idea) for racer in race.others)
-    sets = len(race.others) - ideas
+    near = sum(racer.is_nearby for racer in race.others)
+    ideas = sum(bool(racer.idea) for racer in race.others) - near
+    sets = len(race.others) - ideas - near
     said = [numbers.many(ideas, "idea")] if ideas else []
     said += [f"{numbers.many(sets, 'set')} of launch numbers"] if sets else []
-    return " and ".join(said)
+    said += [f"{numbers.many(near, 'number')} nearby"] if near else []
+    return " and ".join(filter(None, (", ".join(said[:-1]), *said[-1:])))
 
 
 def sentence(race: Race) -> str:
@@ -59,5 +61,5 @@ def table(race: Race) -> Trusted:
         name = text(named(racer), 120) if racer.idea else code(named(racer))
         spills = f", spills {racer.most_spilled} bytes a thread" if racer.spills else ""
         rows.append([name, speed, text(racer.left, 120) if racer.left else f"came home{spills}{cost}"])
-    head = "Launch numbers" if not any(racer.idea for racer in race.others) else "Idea or launch numbers"
+    head = "Launch numbers" if not any(racer.idea for racer in race.others) else "Idea or numbers"
     return grid(["Idea" if race.opening else head, f"Over {variant_name(race.of)}, measured", "How it went"], rows)

@@ -13,7 +13,7 @@ from pathlib import Path
 from bot.analysis.estimate import timed
 from bot.analysis.rivals import longest
 from bot.analysis.strategies import AIMS, TOGETHER
-from bot.campaign.lineage import FEWER_WARPS, MORE_WARPS, NEARBY_TECHNIQUE, TRY_TECHNIQUE
+from bot.campaign.lineage import FEWER_WARPS, MORE_WARPS, TRY_TECHNIQUE
 from bot.campaign.machine import advance
 from bot.errors import CorruptRecord, UserError
 from bot.git.repo import Repo
@@ -36,7 +36,7 @@ from bot.model.facts import (
 )
 from bot.model.ids import Digest, RepoPath
 from bot.model.measurement import Measurement, Suite
-from bot.model.race import MOST_RACERS, Race
+from bot.model.race import MOST_RACERS, NEARBY_TECHNIQUE, Race
 from bot.model.reasons import ReasonCode
 from bot.model.rivals import OF_WINNER, Rival
 from bot.model.variant import SourceFile, Variant, sources_digest

@@ -8,10 +8,9 @@ import re
 
 import pytest
 
-from bot.campaign.lineage import NEARBY_TECHNIQUE
 from bot.engine import nearby as numbers
 from bot.engine import rewriting
-from bot.model.race import Lap, Race, Racer
+from bot.model.race import NEARBY_TECHNIQUE, Lap, Race, Racer
 from bot.model.verdict import Decision
 from bot.proposers import engine, nearby
 from bot.proposers.brief import Brief

@@ -77,7 +77,16 @@ def test_ideas_are_called_what_people_call_them() -> None:
 def test_ideas_and_launch_numbers_in_one_race_are_counted_apart() -> None:
     both = RACE.model_copy(update={"racers": (*RACE.racers, *IDEAS.others)})
     assert races.sentence(both).startswith("2 ideas and 3 sets of launch numbers raced beside v0")
-    assert races.table(both).splitlines()[0].startswith("| Idea or launch numbers ")
+    assert races.table(both).splitlines()[0].startswith("| Idea or numbers ")
+
+
+def test_numbers_that_a_rewrite_brought_along_are_no_ideas() -> None:
+    near = Racer(idea="nearby_numbers:n3", title="Rows a turn of f: 8 in place of 16", laps=lap(1.2))
+    of_three = RACE.model_copy(update={"racers": (*RACE.racers, *IDEAS.others, near)})
+    assert races.sentence(of_three).startswith("2 ideas, 3 sets of launch numbers and 1 number nearby raced beside v0")
+    alone = RACE.model_copy(update={"racers": (RACE.racers[0], near)})
+    assert races.sentence(alone).startswith("1 number nearby raced beside v0")
+    assert "| Rows a turn of f: 8 in place of 16 " in races.table(alone)
 
 
 def test_an_opening_that_nobody_began() -> None:
