@@ -27,6 +27,7 @@ FIRST = 2
 """Of these the untouched kernel needs: one records it, and one checks it once the judge has made the inputs."""
 MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 MOST_MODULES = 8000
+BYTECODE = "__pycache__"
 ALWAYS = (
     "torch",
     "torch._dynamo",
@@ -104,8 +105,10 @@ class Ready:
 
 
 def _link(source: Path, target: Path, *, but: str = "") -> None:
-    """The same files under a second name. Inside nobody may write them."""
-    for folder, _, names in os.walk(source):
+    """The same files under a second name. Inside nobody may write them. Bytecode is nobody's source, and comes and goes
+    where a sandbox cannot keep anybody from leaving it."""
+    for folder, inner, names in os.walk(source):
+        inner[:] = [name for name in inner if name != BYTECODE]
         place = target / Path(folder).relative_to(source)
         place.mkdir(parents=True, exist_ok=True)
         for name in names:

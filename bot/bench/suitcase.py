@@ -76,7 +76,9 @@ def command(
 ) -> list[str]:
     libraries = [str(path) for path in python.libraries]
     start = _START.format(limits=_limits(memory_bytes, on_gpu=on_gpu), suitcase=suitcase, libraries=libraries)
-    return [str(python.executable), "-I", "-S", "-c", start, house, *arguments]
+    # -I leaves every PYTHON variable unread: what a worker imports would leave bytecode beside its source.
+    flags = ("-I", "-S", "-B") if house == "worker" else ("-I", "-S")
+    return [str(python.executable), *flags, "-c", start, house, *arguments]
 
 
 def environment(home: str, extra: Mapping[str, str]) -> dict[str, str]:

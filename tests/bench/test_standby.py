@@ -20,7 +20,7 @@ from bot.bench.gpu import Gpu
 from bot.bench.interpreter import look_at
 from bot.bench.launcher import Limits, Running
 from bot.bench.sandbox import LIMITS_ONLY, Sandbox, find_sandbox
-from bot.bench.standby import ALWAYS, FIRST, Room, Standby
+from bot.bench.standby import ALWAYS, FIRST, Room, Standby, _link
 from bot.bench.suitcase import pack
 from bot.errors import OperatorError
 from bot.model.measurement import Fault
@@ -197,6 +197,16 @@ def test_who_takes_one_leaves_the_next_one_starting_and_finds_the_answer_where_i
     assert (answer / "a-pipe").exists()
     assert not waiting.started[0].folder.exists()
     assert (source / "op.py").read_text() == "the op"
+
+
+def test_bytecode_beside_a_source_is_handed_on_to_nobody(tmp_path: Path) -> None:
+    """Somebody who imports the same source may be writing it: a file that was listed is gone a moment later."""
+    kept = tmp_path / "source" / "ops" / "__pycache__"
+    kept.mkdir(parents=True)
+    (kept / "op.cpython-312.pyc.139664565587040").write_text("half of it")
+    (kept.parent / "op.py").write_text("the op")
+    _link(tmp_path / "source", tmp_path / "room")
+    assert [path.name for path in sorted((tmp_path / "room").rglob("*"))] == ["ops", "op.py"]
 
 
 def test_only_the_first_word_counts_and_only_names_of_modules(waiting: Waiting) -> None:

@@ -50,6 +50,8 @@ def test_only_the_house_is_importable_and_no_pth_code_runs(house: str, tmp_path:
     done = subprocess.run(argv, capture_output=True, text=True, check=True, env={}, cwd=tmp_path)
     assert done.stdout.splitlines() == ["[False, False, False, False]", "['in', 'out'] 1073741824 0"]
     assert not (tmp_path / "ran").exists()
+    left = list((tmp_path / "case").rglob("__pycache__"))
+    assert not left or house == "judge", "a worker's bytecode would come and go beside the source of others"
 
 
 def test_the_environment_is_small_and_private(monkeypatch: pytest.MonkeyPatch) -> None:
