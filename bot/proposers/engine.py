@@ -247,7 +247,7 @@ def _hypothesis(
 def _expected(expects: Forecast | None, seen: str) -> str:
     if expects is None or abs(expects.gain - 1) < 0.001:
         if seen:
-            return f"{seen} Here only a GPU can show it: nothing that the model counts changes."
+            return f"{seen} Here there is no forecast: nothing changes that the model counts before it is compiled."
         return UNSEEN
     return expects.says()
 

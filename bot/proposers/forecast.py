@@ -28,7 +28,7 @@ PROLOGUE = 4
 FLOAT32 = 4
 """Bytes."""
 
-UNSEEN = "0 to 5 %, which only a GPU can show: nothing that the model counts changes."
+UNSEEN = "0 to 5 %, and no forecast: nothing changes that the model counts before it is compiled."
 
 Change = Callable[[Launch], Launch]
 

@@ -92,6 +92,8 @@ def _values(campaign: Campaign, links: Links) -> dict[str, Any]:
         "way": gains.way(campaign, number),
         "passed": passed,
         "total": total,
+        "tried": view.tried(campaign, number),
+        "model_error": labels.MODEL_ERROR,
         "notes": view.notes(campaign),
         "seen": bool(
             campaign.answer_to(Checkpoint.WINNER) or (campaign.outcome and campaign.answer_to(Checkpoint.FINAL))

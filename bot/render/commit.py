@@ -42,16 +42,28 @@ def _changes(campaign: Campaign, number: VariantNumber) -> str:
     evidence = view.evidence(campaign)
     lines = []
     for one in steps[-MOST_CHANGES:]:
-        title, share = quiet(one.title), numbers.labelled(gains.share_of(one), evidence)
-        lines.append(_wrapped(f"v{one.number}, {share}: {title}" if len(steps) > 1 else title, "- ", "  "))
+        title = quiet(one.title)
+        share = numbers.labelled(_share(one, is_first=one is steps[0]), evidence)
+        lines.append(_wrapped(f"{title}: {share}" if len(steps) > 1 else title, "- ", "  "))
     return "\n".join(["Key changes:", *lines])
 
 
+def _share(one: gains.Step, *, is_first: bool) -> str:
+    """Nobody who reads a log knows the numbers of variants."""
+    if one.share is None:
+        return gains.share_of(one)
+    return f"{numbers.ratio(one.share)}{'' if is_first else ' on top'}"
+
+
 def _summary(campaign: Campaign, number: VariantNumber) -> str:
-    played = campaign.round_of(number)
+    """What gained most, and how far it was checked."""
+    steps = gains.steps(campaign, number)
+    most = max(steps, key=lambda one: one.share or 0.0, default=None)
+    played = campaign.round_of(most.number) if most is not None else None
     why = quiet(played.variant.hypothesis.why) if played else ""
     passed, total = view.right(view.measurement_of(campaign, number))
-    checked = f"Correct on {passed} of {numbers.many(total, 'case')} against the fp64 oracle." if total else ""
+    against = f"against the fp64 oracle, {quiet(view.tried(campaign, number))}"
+    checked = f"Correct on {passed} of {numbers.many(total, 'case')} {against}." if total else ""
     ends = "" if not why or why.endswith((".", "!", "?", "…")) else "."
     return _wrapped(f"{why}{ends} {checked}".strip())
 
@@ -68,7 +80,9 @@ def _results(campaign: Campaign, number: VariantNumber) -> str:
         return ""
     static = score.evidence is Evidence.STATIC
     where = (
-        f"estimated for {runner.arch} by compiling, not timed" if static else f"measured on {quiet(runner.gpu_name)}"
+        f"estimated for {runner.arch} by compiling, not timed; {labels.MODEL_ERROR}"
+        if static
+        else f"measured on {quiet(runner.gpu_name)}"
     )
     names = labels.case_names(campaign.profile.suite if campaign.profile else None)
     cases = [
@@ -85,8 +99,10 @@ def _results(campaign: Campaign, number: VariantNumber) -> str:
         lines += ["Forward and backward added:", *(_result(width, *row) for row in summed)]
         more = len(shapes) - len(summed)
         lines += [f"  and {numbers.many(more, 'more shape')}"] * (more > 0)
-    mean = _wrapped(f"{numbers.score(score)} = {gains.mean_of(campaign)}")
-    return "\n".join([f"Results ({where}):", *lines, mean])
+    mean = _wrapped(f"{numbers.speed_alone(score)} = {gains.mean_of(campaign)}")
+    memory = numbers.memory(score).removeprefix(", with ")
+    means = [mean, f"{memory}, by the pass of each shape that needs most"] if memory else [mean]
+    return "\n".join([f"Results ({where}):", *lines, *means])
 
 
 def _approver(campaign: Campaign) -> str:

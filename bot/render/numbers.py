@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import floor, isclose, isfinite, log10
 
 from bot.model.measurement import Evidence
@@ -34,6 +35,11 @@ def duration(us: float | None) -> str:
         if float(f"{us:.2e}") >= size:
             return f"{_three_figures(us / size)} {unit}"
     return f"{_three_figures(us)} us"
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def seconds(value: float) -> str:

@@ -32,7 +32,7 @@ def _starters(race: Race) -> str:
     said = [numbers.many(ideas, "idea")] if ideas else []
     said += [f"{numbers.many(sets, 'set')} of launch numbers"] if sets else []
     said += [f"{numbers.many(near, 'number')} nearby"] if near else []
-    return " and ".join(filter(None, (", ".join(said[:-1]), *said[-1:])))
+    return numbers.listed(said)
 
 
 def sentence(race: Race) -> str:

@@ -112,6 +112,26 @@ def right(found: Measurement | None) -> tuple[int, int]:
     return sum(check.passed for check in checks), len(checks)
 
 
+def _type_of(campaign: Campaign, check: CheckResult) -> str:
+    """Of those that the judge drew itself, and nobody knew before, the name tells it."""
+    known = campaign.profile.suite.checks if campaign.profile else ()
+    return next((case.dtype for case in known if case.id == check.case), check.case.rpartition("-")[2])
+
+
+def tried(campaign: Campaign, number: VariantNumber) -> str:
+    """Where it was checked and in which types, and which of those that are scored were not among them."""
+    rows, machine = asked(measurement_of(campaign, number)), runner(campaign)
+    if not rows or machine is None or campaign.profile is None:
+        return ""
+    where = "in Triton's interpreter" if is_static(campaign) else f"on {machine.gpu_name}"
+    found = {_type_of(campaign, row) for row in rows}
+    scored = {case.dtype for case in campaign.profile.suite.cases}
+    names = [name for dtype, name in labels.DTYPES.items() if dtype in found]
+    missing = [name for dtype, name in labels.DTYPES.items() if dtype in scored - found]
+    but = f"; not in {numbers.listed(missing)}, in which it is scored" if missing else ""
+    return f"{where}, in {numbers.listed(names)}{but}" if names else where
+
+
 def is_accepted(played: Round) -> bool:
     return played.verdict is not None and played.verdict.decision.is_accepted
 

@@ -90,7 +90,7 @@ def test_the_change_is_one_argument_with_its_reason() -> None:
     assert "# Twice as many warps as is usual for the block." in new
     assert any("num_warps=min(2 * num_warps, 16 if torch.version.hip else 32)" in line for line in new)
     assert len(new) == 2
-    assert "only a GPU can show" in idea.hypothesis.expected and "v1" in idea.hypothesis.why
+    assert "no forecast" in idea.hypothesis.expected and "v1" in idea.hypothesis.why
 
 
 def test_a_rewrite_of_the_work_comes_first_and_a_finishing_touch_last() -> None:

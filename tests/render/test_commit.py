@@ -64,7 +64,7 @@ def test_a_round_is_approved_by_nobody_yet() -> None:
 def test_estimates_are_called_estimates_everywhere() -> None:
     message = commit.winner_message(a.pushed())
     assert message.startswith("[Perf] Optimize rms_norm kernel: 1.42x (estimated)")
-    assert "Results (estimated for sm_90 by compiling, not timed):" in message
+    assert "Results (estimated for sm_90 by compiling, not timed; median error 8 %):" in message
     assert "measured" not in message.lower()
 
 
@@ -96,8 +96,28 @@ def test_a_stranger_cannot_write_trailers_or_wake_anybody() -> None:
 def test_only_the_steps_that_made_the_winner_are_its_changes() -> None:
     body = commit.winner_message(a.pushed())
     flat = " ".join(body.split())
-    assert "- v1, 1.18x over v0 (estimated): 8 warps for rows of 4096 columns and more - v3, 1.20x over v1" in flat
-    assert "Two rows a program" not in body
+    first, last = (
+        "8 warps for rows of 4096 columns and more: 1.18x",
+        "Row loop with pipelined loads in the backward: 1.20x",
+    )
+    assert f"- {first} (estimated) - {last} on top (estimated)" in flat
+    assert "Two rows a program" not in body and "v1" not in body, "nobody who reads a log knows its number"
+
+
+def test_what_gained_most_is_what_the_message_is_about() -> None:
+    first, second, *rest = a.rounds()
+    bigger = first.model_copy(
+        update={
+            "variant": first.variant.model_copy(
+                update={
+                    "hypothesis": first.variant.hypothesis.model_copy(update={"why": "Few warps have little to do."})
+                }
+            ),
+            "verdict": first.verdict and first.verdict.model_copy(update={"score": a.score(1.40)}),
+        }
+    )
+    assert "walks its rows" in commit.winner_message(a.pushed())
+    assert "\n\nFew warps have little to do." in commit.winner_message(a.pushed(rounds=(bigger, second, *rest)))
 
 
 def test_a_circle_of_parents_ends() -> None:

@@ -95,7 +95,9 @@ def test_commit_comment_and_picture_print_the_sums_beside_the_cases() -> None:
     message = commit.winner_message(campaign)
     sums = message.partition("Forward and backward added:\n")[2]
     assert sums.split("\n")[0].split() == ["512x1024", "bf16", "40.0", "us", "->", "20.0", "us", "2.00x"]
-    assert "2.00x (estimated), with 2.0 % more memory = geomean over 2 shapes," in message
+    assert (
+        "2.00x (estimated) = geomean over 2 shapes, forward + backward added\n2.0 % more memory, by the pass" in message
+    )
     page = comments.checkpoint_winner(campaign)
     assert "2.00x (estimated) = geomean over 2 shapes, forward + backward added: 2.00x at 512x1024 bf16" in page
     assert "| Shape, forward + backward added | Before (estimated) |" in page
@@ -154,11 +156,9 @@ def test_every_step_of_the_lineage_has_its_share_and_they_multiply_to_the_whole(
     steps = gains.steps(campaign, 2)
     assert [(one.number, one.parent) for one in steps] == [(1, 0), (2, 1)]
     assert math.prod(one.share or 0 for one in steps) == pytest.approx(2.4)
-    said = ["v1, 2.00x over v0 (estimated): Idea 1", "v2, 1.20x over v1 (estimated): Idea 2"]
-    body = commit.winner_message(campaign)
-    page = comments.checkpoint_winner(campaign)
-    for line in said:
-        assert f"- {line}" in body and f"- {line}" in page
+    page, body = comments.checkpoint_winner(campaign), commit.winner_message(campaign)
+    assert "- v1, 2.00x over v0 (estimated): Idea 1\n- v2, 1.20x over v1 (estimated): Idea 2" in page
+    assert "- Idea 1: 2.00x (estimated)\n- Idea 2: 1.20x on top (estimated)" in body
     assert "accepted steps" not in comments.checkpoint_winner(told((1.0,)))
 
 
