@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bot.analysis.estimate import LaunchCost, case_costs, estimate_case, estimate_survey, moved_bytes, programs_of
@@ -46,14 +46,17 @@ def spent_on(baseline: Measurement, suite: Suite, sheet: Datasheet) -> tuple[Spe
     return tuple(found)
 
 
-def worst_of_each(spent: Sequence[Spent]) -> tuple[Spent, ...]:
-    """For each kernel the case in which least of its time is memory traffic."""
-    worst: dict[str, Spent] = {}
-    for one in spent:
-        known = worst.get(one.launch.kernel)
-        if known is None or one.cost.memory / one.cost.total < known.cost.memory / known.cost.total:
-            worst[one.launch.kernel] = one
-    return tuple(worst.values())
+def _beside_memory(one: Spent) -> float:
+    """The share of its time that is not memory traffic."""
+    return 1 - one.cost.memory / one.cost.total
+
+
+def _of_spills(one: Spent) -> float:
+    return one.launch.resources.spill_bytes if one.launch.resources is not None else 0
+
+
+def _of_registers(one: Spent) -> float:
+    return one.launch.resources.registers if one.launch.resources is not None else 0
 
 
 def _spills(one: Spent, sheet: Datasheet) -> Clue | None:
@@ -137,11 +140,23 @@ def _barriers(one: Spent, sheet: Datasheet) -> Clue | None:
     )
 
 
-LOOKS = (_spills, _registers, _occupancy, _width, _double, _barriers)
+LOOKS: tuple[tuple[Callable[[Spent, Datasheet], Clue | None], Callable[[Spent], float]], ...] = (
+    (_spills, _of_spills),
+    (_registers, _of_registers),
+    (_occupancy, _beside_memory),
+    (_width, _beside_memory),
+    (_double, _beside_memory),
+    (_barriers, _beside_memory),
+)
+"""What may be said of a launch, and which case of a kernel it is said of: the one that has most of it. A kernel that
+spills in one case and waits in another has both told."""
 
 
 def of_launches(spent: Sequence[Spent], sheet: Datasheet) -> list[Clue]:
-    return [clue for one in worst_of_each(spent) for look in LOOKS if (clue := look(one, sheet)) is not None]
+    kernels = dict.fromkeys(one.launch.kernel for one in spent)
+    launches = [[one for one in spent if one.launch.kernel == kernel] for kernel in kernels]
+    said = (look(max(mine, key=most), sheet) for mine in launches for look, most in LOOKS)
+    return [clue for clue in said if clue is not None]
 
 
 def of_others(baseline: Measurement, sources: Sequence[SourceFile]) -> list[Clue]:

@@ -39,7 +39,7 @@ GPUS = {
 BOTTLENECKS = {
     Bottleneck.MEMORY: "memory traffic",
     Bottleneck.COMPUTE: "arithmetic",
-    Bottleneck.BALANCED: "memory traffic and arithmetic alike",
+    Bottleneck.BALANCED: "no single cause",
     Bottleneck.RESOURCE: "registers, shared memory or spills",
     Bottleneck.LATENCY: "latency that nothing hides",
     Bottleneck.LAUNCH: "launches too short or too few to fill the GPU",

@@ -68,6 +68,26 @@ def test_spills_are_shown_with_the_case_they_happen_on() -> None:
     assert f"_k: 620 B of spills a thread with 255 registers on {CASE.id}" in evidence(found)
 
 
+def test_spills_are_told_of_the_case_that_has_most_also_where_another_waits_more() -> None:
+    """A kernel that spills in two cases and waits in a third has both told, each of its own case."""
+    few, most, waits = (made.case(rows=rows) for rows in (2048, 4096, 8192))
+    lone = made.launch(grid=(132, 1, 1), warps=2, resources=made.resources(instructions=20_000, registers=191))
+    launches = (needing(spill_bytes=8), needing(spill_bytes=620, registers=255), lone)
+    cases = (few, most, waits)
+    baseline = made.measurement(*(made.result(case, one) for case, one in zip(cases, launches, strict=True)))
+    found = evidence(diagnose(baseline, made.suite(*cases), H200))
+    assert f"_k: 620 B of spills a thread with 255 registers on {most.id}" in found and "8 B of" not in found
+    assert f"warps busy on a multiprocessor (1 x 2, the grid has no more) on {waits.id}" in found
+    assert "191 registers a thread" not in found, "who spills has more than its registers to tell of"
+
+
+def test_where_no_part_is_most_of_the_time_the_two_largest_are_told() -> None:
+    found = of(needing(instructions=3500))
+    assert found.bottleneck is Bottleneck.BALANCED
+    assert found.sentence.count("% of the estimated time goes into") == 1 and found.sentence.count("% into") == 1
+    assert "% into" not in of(needing(instructions=100)).sentence
+
+
 def test_a_grid_of_one_program_a_multiprocessor_is_noticed() -> None:
     found = of(made.launch(grid=(132, 1, 1), warps=2))
     assert "2 of 64 warps busy on a multiprocessor (1 x 2, the grid has no more)" in evidence(found)

@@ -159,3 +159,18 @@ def test_opening_the_door_imports_nothing_heavy() -> None:
         if seconds[-1] < QUICK_S:
             break
     assert min(seconds) < QUICK_S
+
+
+def test_who_lays_files_does_not_wait_for_who_thinks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each call that lets Python go waits until whoever thinks beside it has had its turn."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.005)
+    monkeypatch.setattr(sys, "argv", ["kernelwright", "--version"])
+    try:
+        with pytest.raises(SystemExit):
+            door.main()
+        assert capsys.readouterr().out and sys.getswitchinterval() == pytest.approx(door.SWITCH_S)
+    finally:
+        sys.setswitchinterval(before)

@@ -56,7 +56,7 @@ def test_the_commit_and_the_comment_say_so() -> None:
 def test_an_estimate_has_the_error_that_the_model_was_found_to_have() -> None:
     told = (ROOT / "docs" / "model.md").read_text(encoding="utf-8")
     row = next(line for line in told.splitlines() if "it was fitted to" in line)
-    assert labels.MODEL_ERROR == f"median error {row.split('|')[2].strip()}"
+    assert f"median error {row.split('|')[2].strip()}" == labels.MODEL_ERROR
     assert labels.MODEL_ERROR in comments.result(a.pushed())
     assert labels.MODEL_ERROR not in comments.result(checked("hidden-1-forward-float16", evidence=Evidence.MEASURED))
 
