@@ -183,7 +183,7 @@ def pull_body(campaign: Campaign, links: Links = NO_LINKS, *, lost: str = "", ch
                 links.variants_light, links.variants_dark, f"{view.kernel(campaign)}: every variant against v0"
             ),
             cases=tables.fold(f"Every case of v{number}", folded.cases(campaign, number, detail.cases)),
-            passports=tables.fold("Does it compile elsewhere?", folded.passports(campaign, shown)),
+            passports=tables.fold(folded.ELSEWHERE, folded.passports(campaign, shown)),
             machine=tables.fold("Machine", folded.machine(view.runner(campaign), machines.sentence(campaign))),
             record=link("record", links.ledger),
             campaign=escape.code(campaign.id),

@@ -11,6 +11,8 @@ from bot.render import gains, labels, numbers, times, view
 from bot.render.escape import Trusted, code, text
 from bot.render.tables import NONE, grid, left_out, of_finalist
 
+ELSEWHERE = "Does it compile elsewhere? (the largest launch of each kernel)"
+
 
 def _resources(found: Measurement | None) -> list[Resources]:
     cases = found.cases if found else ()
