@@ -100,6 +100,7 @@ class Play:
             self._hub.review(MAINTAINER, self.number, "APPROVE", "Reads well.")
         else:
             if stage == Stage.AWAIT_PROFILE and self._hope is not None:
+                _tell(f"({AUTHOR} brings an idea that is wrong on purpose, on rows narrower than a block)")
                 self._comment(AUTHOR, f"/optimize try {self._hope}")
             self._comment(MAINTAINER, "/optimize approve")
 

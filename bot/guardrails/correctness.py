@@ -31,11 +31,16 @@ def no_yardstick(baseline: Sequence[CheckResult]) -> str:
     return next((f"it passes none of its checks, first {check.case}: {check.detail}" for check in baseline), NOTHING)
 
 
+def _times(margin: float) -> str:
+    """Three figures, and never an exponent where people can read the number."""
+    return f"{float(f'{margin:.3g}'):,.0f}" if 1000 <= margin < 1e9 else f"{margin:.3g}"
+
+
 def _said(check: CheckResult) -> str:
     output = check.worst or "an output"
     if check.margin is None or check.margin <= LIMIT:
         return f"{check.case}: {check.detail or f'{output} cannot be compared'}"
-    return f"{check.case}: {output} is off by {check.margin:.3g} times what v0's own error allows"
+    return f"{check.case}: {output} is off by {_times(check.margin)} times what v0's own error allows"
 
 
 def _excused(hearing: Hearing) -> frozenset[str]:

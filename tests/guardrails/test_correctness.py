@@ -39,6 +39,15 @@ def test_bc_09_one_wrong_case_of_many_rejects_whatever_the_speed() -> None:
     assert verdict.findings[0].case == "check-257"
 
 
+@pytest.mark.parametrize(
+    ("margin", "said"),
+    [(999.4, "999"), (1000.0, "1,000"), (93_612.0, "93,600"), (9.994e8, "999,000,000"), (1e9, "1e+09")],
+)
+def test_a_large_error_is_a_number_that_people_read(margin: float, said: str) -> None:
+    verdict = judge(h.changed(h.hearing(), checks=checked(h.check("check-257", False, margin))))
+    assert f"y is off by {said} times" in verdict.reason
+
+
 def test_what_cannot_be_compared_says_why() -> None:
     wrong = checked(h.check("check-1", False, None, detail="output y is float16 [3, 1], v0 returns float32 [3, 1]"))
     assert "check-1: output y is float16" in h.said(correctness(h.changed(h.hearing(), checks=wrong)))
