@@ -163,8 +163,8 @@ def rewrite(text: str) -> Rewrite | None:
         _block,
         title="Take several short rows a turn",
         why="A short row is too little for a program: its loads are few, and all warps wait for its sums. Two or four "
-        "rows make a block, of at most 32 KiB on a multiprocessor, whose loads are under way together and whose sums wait "
-        "once.",
+        "rows make a block, of at most 32 KiB on a multiprocessor, whose loads are under way together and whose sums "
+        "wait once.",
         seen="2.1x for such a kernel together with loads ahead of time, as a sketch of it gained on an H200 (8192 x "
         "4096, two rows a step).",
     )
