@@ -117,13 +117,13 @@ def why_none() -> str:
     )
 
 
-def the_gpu() -> Gpu:
-    """The first one, or an OperatorError that offers what works without."""
+def the_gpu(instead: str = "kernelwright doctor looks at the machine") -> Gpu:
+    """The first one, or an OperatorError that offers what works without: what that is, each command knows itself."""
     found = find_gpus()
     if not found:
         raise OperatorError(
             f"no NVIDIA GPU was found here ({why_none()})",
-            hint="--evidence static estimates without one; nothing is then called measured",
+            hint=instead,
         )
     return found[0]
 

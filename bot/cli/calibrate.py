@@ -22,6 +22,7 @@ from bot.cli.verify import lines
 
 FEWEST_TRIALS, MOST_TRIALS = 3, 3000
 MOST_NULLS = 300
+WITHOUT = "a GPU's clock is what it measures; kernelwright verify FILE recomputes what was written elsewhere"
 
 
 class Book:
@@ -101,7 +102,7 @@ def calibrate(
     Nothing of the GPU is set or changed. The GPU is taken for a few minutes; nobody else should use it meanwhile.
     """
     _refuse_too_few(trials, nulls)
-    gpu, drawn, started = the_gpu(), secrets.randbits(31) if seed is None else seed, time.monotonic()
+    gpu, drawn, started = the_gpu(WITHOUT), secrets.randbits(31) if seed is None else seed, time.monotonic()
     wanted = f"--trials {trials}" + (f" --nulls {nulls}" if nulls else "")
     book = Book(target, f"kernelwright calibrate {wanted} --seed {drawn}")
 

@@ -27,6 +27,7 @@ from bot.model.variant import SourceFile, sources_digest
 from bot.render.harvested import lines
 from bot.targets.suites import cases_of, suite_of
 
+WITHOUT = "a winner is timed where a GPU is; kernelwright cases shows these sizes without one"
 PROCESSES = 3
 """The fewest that give an interval: these figures stand beside a verdict and decide nothing."""
 MOST_BYTES = 2**30
@@ -112,7 +113,7 @@ def harvested(file: Path, repo: Path, variant: int | None, target: Path | None, 
             hint="name a file in a folder that is there: --json FILE",
             reason=ReasonCode.BAD_VALUE,
         )
-    gpu, files = the_gpu(), sources_of(campaign, number)
+    gpu, files = the_gpu(WITHOUT), sources_of(campaign, number)
     script, sweep = _swept_of(profile, root, python)
     suite = suite_for(profile.site.kernel, sweep)
     if not suite.cases:

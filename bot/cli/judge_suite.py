@@ -55,7 +55,7 @@ def open_court(
     bench: Bench
     if tier == "gpu":
         # Whether a file is honest is asked, not how fast it is: nothing is confirmed in fresh processes.
-        gpu, effort = the_gpu(), Effort(processes=0)
+        gpu, effort = the_gpu("--tier cpu judges without one"), Effort(processes=0)
         bench = open_measured_bench(
             root, site, suite, gpu.arch, python, scratch, gpu=gpu, effort=effort, deadlines=deadlines, seed=seed
         )

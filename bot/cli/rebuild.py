@@ -34,7 +34,7 @@ def _text(path: Path) -> str:
     except OSError as error:
         raise UserError(
             f"{path} cannot be read: {error.strerror}",
-            hint=f"name a {JOURNAL}: kernelwright rebuild FILE --repo TREE",
+            hint=f"name the {JOURNAL} of a campaign, or the folder that holds it",
         ) from error
     return journal.text_of(content, path.name)
 

@@ -62,7 +62,7 @@ def _basis(profile: Profile) -> str:
     if profile.diagnosis.confidence == "measured":
         return f"by the GPU's own counters, certainty {profile.diagnosis.certainty}"
     if profile.counters is not None and profile.counters.status not in ("read", "not_asked"):
-        return f"heuristic: {rows.status(profile.counters)}"
+        return f"heuristic: {rows.status(profile)}"
     return "heuristic: read from the code and the compiled kernels, not from a profiler"
 
 
@@ -108,7 +108,7 @@ def of_comment(campaign: Campaign, profile: Profile, visible: int, folded: int) 
         "chips": _grid(SHORT_CHIPS, chips, folded, "kernel"),
         "broken": [labels.arch(stamp.arch) for stamp in broken],
         "counters": _grid(rows.COUNTED, rows.counted(profile.counters, names), folded, "counter"),
-        "counters_status": rows.status(profile.counters) if profile.counters is not None else "",
+        "counters_status": rows.status(profile) if profile.counters is not None else "",
     }
 
 
@@ -132,7 +132,7 @@ def of_record(campaign: Campaign, profile: Profile) -> dict[str, Any]:
         "errors": rows.errors(profile),
         "plan": _plan(profile, every),
         "time": where_time_goes(profile, cases=every, kernels=every),
-        "counters_status": rows.status(profile.counters),
+        "counters_status": rows.status(profile),
         "counters": _grid(rows.COUNTED, rows.counted(profile.counters, names), every, "counter"),
         "moves": _grid(rows.MOVES, rows.moves(profile), every, "kernel"),
         "chips": _grid(rows.PASSPORTS, rows.passports(profile.baseline.passports), every, "kernel"),

@@ -278,7 +278,10 @@ GOOD, POOR = 60.0, 30.0
 """Percent of a peak (T-07); occupancy and hit rates are told without a word."""
 
 
-def status(counters: Counters | None) -> str:
+def status(profile: Profile) -> str:
+    counters = profile.counters
+    if counters is None and profile.baseline.runner.evidence is Evidence.STATIC:
+        return "unavailable: a profiler watches a GPU, and nothing ran on one"
     if counters is None:
         return "unavailable: no profiler was asked"
     tool = f"{counters.tool} {counters.version}".strip()

@@ -79,7 +79,7 @@ def profile_text(profile: Profile, width: int = 100, paint: Paint = no_paint, ri
     kernels = rows.busiest(profile.timelines, names, MOST_KERNELS)
     lines += _section("Where the time goes", columns(rows.KERNELS, kernels, paint) if kernels else [], paint)
     counted = rows.counted(profile.counters, names)
-    heard = [f"  {plain(rows.status(profile.counters), 400)}"]
+    heard = [f"  {plain(rows.status(profile), 400)}"]
     lines += _section("Nsight Compute", heard + (columns(rows.COUNTED, counted, paint) if counted else []), paint)
     moves = rows.moves(profile)
     lines += _section("Bytes, counted and read", columns(rows.MOVES, moves, paint) if moves else [], paint)

@@ -85,7 +85,7 @@ def test_without_a_driver_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert gpus.find_gpus() == ()
     with pytest.raises(OperatorError) as found:
         gpus.the_gpu()
-    assert "--evidence static" in found.value.hint
+    assert "kernelwright doctor" in found.value.hint
 
 
 @pytest.mark.parametrize(("said", "free"), [("echo 81000", 81000), ("echo '[N/A]'", 0), ("exit 9", 0)])

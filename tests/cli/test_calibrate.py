@@ -14,9 +14,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from bot.bench import gpu as gpus
 from bot.cli import calibrate
 from bot.cli.entry import cli
-from bot.errors import CorruptRecord
+from bot.errors import CorruptRecord, OperatorError
 from bot.worker.contract.timing import OpenRequest
 from tests.fakes.calibration import FakeJudge, cells, install
 
@@ -43,7 +44,7 @@ def run(folder: Path, *words: str, judge: FakeJudge | None = None, seed: int = 5
     judge, file = judge or FakeJudge(), folder / "found.json"
     with pytest.MonkeyPatch.context() as patch:
         install(patch, judge)
-        patch.setattr(calibrate, "the_gpu", lambda: SimpleNamespace(name="G", uuid="GPU-1", driver="580"))
+        patch.setattr(calibrate, "the_gpu", lambda instead: SimpleNamespace(name="G", uuid="GPU-1", driver="580"))
         patch.setattr(calibrate, "reserved", lambda gpu: contextlib.nullcontext())
         patch.setattr(calibrate, "make_cells", lambda python, room, drawn, gpu: (cells(room), drawn))
         given = ["calibrate", *words, "--seed", str(seed), "--json", str(file)]
@@ -54,6 +55,13 @@ def run(folder: Path, *words: str, judge: FakeJudge | None = None, seed: int = 5
 def verify(*files: Path) -> str:
     words = ["verify", *map(str, files)]
     return CliRunner().invoke(cli, words, standalone_mode=False, catch_exceptions=False).output
+
+
+def test_without_a_gpu_no_option_is_offered_that_it_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus, "find_gpus", lambda: ())
+    error = CliRunner().invoke(cli, ["calibrate"], standalone_mode=False).exception
+    assert isinstance(error, OperatorError)
+    assert "kernelwright verify FILE" in error.hint and "--evidence" not in error.hint
 
 
 # Null campaigns.

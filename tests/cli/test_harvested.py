@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from bot.bench import gpu as gpus
 from bot.bench.gpu import parse
 from bot.bench.harvest import Harvest, Point
 from bot.cli import harvested as module
@@ -53,7 +54,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     op = tmp_path / "stock" / a.OP_PATH
     op.parent.mkdir(parents=True)
     op.write_text(a.SOURCE, encoding="utf-8")
-    monkeypatch.setattr(module, "the_gpu", lambda: H200)
+    monkeypatch.setattr(module, "the_gpu", lambda instead: H200)
     monkeypatch.setattr(module, "open_measured_bench", Clocked)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     sweep(monkeypatch, point(1024, 4096), point(3072, 4096, "W in float32", x="3072"))
@@ -173,3 +174,11 @@ def test_a_place_where_nothing_can_be_written_is_told_before_the_gpu_is_asked(
     monkeypatch.setattr(module, "open_measured_bench", None)
     error = typed(place, "--json", str(place / "nowhere" / "blocks.json")).exception
     assert isinstance(error, UserError) and "nowhere" in str(error) and "--json" in str(error.hint)
+
+
+def test_without_a_gpu_the_sizes_can_still_be_seen(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus, "find_gpus", lambda: ())
+    monkeypatch.setattr(module, "the_gpu", gpus.the_gpu)
+    error = typed(place).exception
+    assert isinstance(error, OperatorError)
+    assert "kernelwright cases" in error.hint and "--evidence" not in error.hint

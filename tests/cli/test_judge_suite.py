@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from bot.bench import gpu as gpus
 from bot.bench.suite_files import Exhibit
 from bot.bench.suite_run import Outcome, Steps
 from bot.cli import judge_suite as verb
+from bot.cli.judge_suite import open_court
 from bot.errors import OperatorError, UserError
 
 
@@ -122,3 +124,11 @@ def test_a_folder_that_cannot_be_judged_is_refused_before_anything_runs(tmp_path
 
 def test_a_path_is_asked_for() -> None:
     assert CliRunner().invoke(verb.judge_suite, []).exit_code == 2
+
+
+def test_the_gpu_tier_without_a_gpu_offers_the_other_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus, "find_gpus", lambda: ())
+    root = verb.sample()
+    with pytest.raises(OperatorError) as found:
+        open_court(root, verb.target_of(root), "rms_norm", "python", tmp_path, "gpu")
+    assert found.value.hint == "--tier cpu judges without one"

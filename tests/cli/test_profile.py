@@ -125,7 +125,7 @@ def test_the_profile_shows_all_of_it_and_labels_what_is_no_measurement() -> None
     for title in ("Roofline", "Diagnosis", "Why: evidence -> inference -> action", "What to try", "Compiled for"):
         assert title in done.output
     assert "(heuristic, certainty low); tier 2, with a reduction" in " ".join(done.output.split())
-    assert "unavailable: no profiler was asked" in done.output
+    assert "unavailable: a profiler watches a GPU, and nothing ran on one" in done.output
     assert "easured on" not in done.output
 
 
