@@ -22,7 +22,7 @@ class UserError(BotError):
     """The person who asked can mend it: a wrong name, a missing file, a bad option."""
 
     exit_code = 2
-    reason = ReasonCode.PARSE_ERROR
+    reason = ReasonCode.BAD_VALUE
 
 
 class OperatorError(BotError):
@@ -37,6 +37,11 @@ class CorruptRecord(BotError):
 
     exit_code = 4
     reason = ReasonCode.ARTIFACT_REJECTED
+
+
+def why_unread(error: OSError) -> ReasonCode:
+    """A file that is not there is another matter than one that may not be read."""
+    return ReasonCode.NOT_FOUND if isinstance(error, FileNotFoundError) else ReasonCode.BAD_VALUE
 
 
 class ForgeError(BotError):

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from bot.errors import UserError
+from bot.model.reasons import ReasonCode
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile
 from bot.worker.contract import Proof, Subject
@@ -26,6 +27,7 @@ def _plain_files(root: Path) -> list[Path]:
             raise UserError(
                 f"{root.name} holds more than {MAX_FILES} files",
                 hint="name the folder of the package as source_root, not the whole repository",
+                reason=ReasonCode.CONFIG_INVALID,
             )
     return found
 
@@ -38,6 +40,7 @@ def _copy(source: Path, target: Path) -> None:
             raise UserError(
                 f"{source.name} is larger than {MAX_BYTES // 2**20} MiB",
                 hint="name the folder of the package as source_root, not the whole repository",
+                reason=ReasonCode.CONFIG_INVALID,
             )
         place = target / path.relative_to(source)
         place.parent.mkdir(parents=True, exist_ok=True)

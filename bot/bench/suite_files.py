@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot.errors import UserError
+from bot.model.reasons import ReasonCode
 
 EXPECT = re.compile(r"# expect: (?:(?P<passes>PASS)|REJECTED (?P<reasons>[a-z_]+(?:\|[a-z_]+)*))")
 TIER = re.compile(r"# tier: (cpu|gpu|both)")
@@ -84,7 +85,8 @@ def _python_files(folder: Path, ops: Collection[str], op: str | None) -> Iterato
 def read_suite(folder: Path, ops: Collection[str], known: Collection[str], op: str | None = None) -> list[Exhibit]:
     """Every file below the folder, in order; all that is wrong with any of them is said at once."""
     if op is not None and op not in ops:
-        raise UserError(f"unknown op {op!r}", hint=f"ops here: {', '.join(sorted(ops))}")
+        hint = f"ops here: {', '.join(sorted(ops))}"
+        raise UserError(f"unknown op {op!r}", hint=hint, reason=ReasonCode.UNKNOWN_KERNEL)
     found: list[Exhibit] = []
     unclear: list[str] = []
     for path in _python_files(folder, ops, op):
@@ -97,5 +99,6 @@ def read_suite(folder: Path, ops: Collection[str], known: Collection[str], op: s
         raise UserError("\n".join(shown), hint="mend these lines; nothing was run")
     if not found:
         where = f"{folder}/{op}" if op else f"{folder}"
-        raise UserError(f"there is no file to judge in {where}", hint="it holds <op>/<name>.py files")
+        hint = "it holds <op>/<name>.py files"
+        raise UserError(f"there is no file to judge in {where}", hint=hint, reason=ReasonCode.NOT_FOUND)
     return found

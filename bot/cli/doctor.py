@@ -13,6 +13,7 @@ import click
 from bot.errors import UserError
 from bot.forge.rights import GITHUB, Api, Asked, open_api
 from bot.model.health import Health, Probe, not_checked
+from bot.model.reasons import ReasonCode
 from bot.model.sweep import Labels
 from bot.targets.contract import CONFIG, read_config
 
@@ -41,7 +42,8 @@ def _runner_variable(environment: Mapping[str, str]) -> tuple[Labels, ...]:
         found = text
     names = [found] if isinstance(found, str) else found
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise UserError("KERNELWRIGHT_RUNNER: it is no list of labels", hint='set it like ["self-hosted", "gpu"]')
+        hint = 'set it like ["self-hosted", "gpu"]'
+        raise UserError("KERNELWRIGHT_RUNNER: it is no list of labels", hint=hint, reason=ReasonCode.CONFIG_INVALID)
     return (tuple(names),)
 
 

@@ -67,7 +67,8 @@ def _swept_of(profile: Profile, root: Path, python: str) -> tuple[Harvest, tuple
     with tempfile.TemporaryDirectory(prefix="kernelwright-harvested-") as scratch:
         found = harvest(root, site, names, python, Path(scratch))
     if found.why_not:
-        raise UserError(f"{site.benchmark_file} has no sizes to time: {found.why_not}", hint=found.what_next)
+        why = f"{site.benchmark_file} has no sizes to time: {found.why_not}"
+        raise UserError(why, hint=found.what_next, reason=ReasonCode.PREFLIGHT_FAILED)
     return found, swept(found.points, suite)
 
 

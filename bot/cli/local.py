@@ -64,12 +64,17 @@ def _exclude(repo: Repo) -> None:
 def _snapshot(repo: Repo, kernel_files: tuple[str, ...]) -> PullSnapshot:
     head = repo.resolve("HEAD")
     if head is None:
-        raise UserError("this repository has no commit yet", hint="commit the kernel first; a campaign pins a commit")
+        raise UserError(
+            "this repository has no commit yet",
+            hint="commit the kernel first; a campaign pins a commit",
+            reason=ReasonCode.NOT_FOUND,
+        )
     changed = dirty(repo.path, kernel_files)
     if changed:
         raise UserError(
             f"{', '.join(changed)} differs from HEAD",
             hint="commit or stash it first: a campaign measures a commit, not a working tree",
+            reason=ReasonCode.PREFLIGHT_FAILED,
         )
     branch = current_branch(repo.path) or "detached"
     return PullSnapshot(

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bot.errors import UserError
+from bot.model.reasons import ReasonCode
 
 
 def _hold(folder: Path, what: str) -> int:
@@ -19,7 +20,9 @@ def _hold(folder: Path, what: str) -> int:
     except BlockingIOError:
         os.close(handle)
         raise UserError(
-            f"another {what} is writing into {folder}", hint="end it, or name another folder with --out"
+            f"another {what} is writing into {folder}",
+            hint="end it, or name another folder with --out",
+            reason=ReasonCode.ALREADY_RUNNING,
         ) from None
     return handle
 

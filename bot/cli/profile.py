@@ -16,6 +16,7 @@ from bot.cli.screen import paint_of
 from bot.errors import UserError
 from bot.model.campaign import Campaign, Profile
 from bot.model.commands import GpuChoice, Optimize
+from bot.model.reasons import ReasonCode
 from bot.render import plots
 from bot.render.profile_text import profile_json, profile_text
 from bot.render.records import records
@@ -47,7 +48,11 @@ def _of_journal(path: Path, kernel: str, root: Path) -> tuple[Campaign, Profile]
     """What a campaign wrote down of the untouched kernel, and what came of it since."""
     found = read(path, root)
     if found.profile is None:
-        raise UserError(f"{path} holds no profile", hint="name the journal.jsonl of a campaign that was profiled")
+        raise UserError(
+            f"{path} holds no profile",
+            hint="name the journal.jsonl of a campaign that was profiled",
+            reason=ReasonCode.NOT_FOUND,
+        )
     if found.profile.site.kernel != kernel:
         name = found.profile.site.kernel
         raise UserError(f"{path} is of {name}, not of {kernel}", hint=f"kernelwright profile {name} --journal {path}")

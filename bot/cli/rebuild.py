@@ -13,7 +13,7 @@ from bot.campaign.lineage import sources_of
 from bot.campaign.machine import fold
 from bot.cli.options import in_repository
 from bot.cli.show import id_of
-from bot.errors import CorruptRecord, OperatorError, UserError
+from bot.errors import CorruptRecord, OperatorError, UserError, why_unread
 from bot.ledger import journal, slim
 from bot.ledger.layout import JOURNAL
 from bot.model.campaign import Campaign, Profile
@@ -35,6 +35,7 @@ def _text(path: Path) -> str:
         raise UserError(
             f"{path} cannot be read: {error.strerror}",
             hint=f"name the {JOURNAL} of a campaign, or the folder that holds it",
+            reason=why_unread(error),
         ) from error
     return journal.text_of(content, path.name)
 

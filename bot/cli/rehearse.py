@@ -50,7 +50,11 @@ def _bring(hub: Hub, repo: Path) -> None:
     """The commit that is checked out becomes main, the local branches become branches."""
     there = Repo(hub.bare)
     if Repo(repo).resolve("HEAD") is None:
-        raise UserError(f"{repo} has no commit yet", hint="commit something first: git add --all && git commit")
+        raise UserError(
+            f"{repo} has no commit yet",
+            hint="commit something first: git add --all && git commit",
+            reason=ReasonCode.NOT_FOUND,
+        )
     there.fetch("+refs/heads/*:refs/heads/*", remote=str(repo))
     there.fetch(f"+HEAD:{MAIN}", remote=str(repo))
     if not there.list(MAIN, FOLDER):
@@ -94,6 +98,7 @@ def _opened(hub: Hub, repo: Path) -> dict[int, str]:
         raise UserError(
             "there is no branch to open a pull request of",
             hint="git switch -c try-it, change a comment in a kernel, commit, switch back, and start again",
+            reason=ReasonCode.NOT_FOUND,
         )
     pulls = {hub.open_pull(AUTHOR, branch, "main", branch.replace("-", " ")): branch for branch in branches}
     for number, branch in pulls.items():

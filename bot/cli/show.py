@@ -17,6 +17,7 @@ from bot.ledger.journal import JournalFile
 from bot.ledger.layout import JOURNAL, LEDGER_REF, is_campaign, journal_path
 from bot.model.campaign import Campaign
 from bot.model.facts import CampaignRequested, JournalLine
+from bot.model.reasons import ReasonCode
 from bot.render import view
 from bot.render.summary import summary
 from bot.render.terminal import story_text
@@ -83,6 +84,7 @@ def read(name: str, root: Path) -> tuple[JournalLine, ...]:
         f"there is no campaign {name} here",
         hint="name a journal file, a folder under optimization/, or a campaign on the branch kernelwright/ledger"
         + _known(root),
+        reason=ReasonCode.NOT_FOUND,
     )
 
 

@@ -9,7 +9,7 @@ import click
 
 from bot.analysis.calibration import Calibration, Group, Planted, Report, Share, parse, report
 from bot.analysis.nulls import VARIANTS, NullGroup, Nulls
-from bot.errors import UserError
+from bot.errors import UserError, why_unread
 from bot.model.verdict import Pace
 
 MAX_FILE = 2**30
@@ -21,7 +21,9 @@ def _read(path: Path) -> Calibration:
             raise UserError(f"{path} is larger than {MAX_FILE // 2**20} MiB", hint="split it: several files add up")
         return parse(path.read_bytes(), str(path))
     except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}", hint="name a file that calibrate wrote") from error
+        raise UserError(
+            f"cannot read {path}: {error.strerror}", hint="name a file that calibrate wrote", reason=why_unread(error)
+        ) from error
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> list[str]:

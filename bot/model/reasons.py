@@ -46,6 +46,7 @@ class ReasonCode(StrEnum):
     ALREADY_RUNNING = "already_running"
     DUPLICATE_EVENT = "duplicate_event"
     NO_CAMPAIGN = "no_campaign"
+    NOT_FOUND = "not_found"
     NOTHING_TO_RETRY = "nothing_to_retry"
     NO_SUCH_VARIANT = "no_such_variant"
     VARIANT_NOT_ACCEPTED = "variant_not_accepted"

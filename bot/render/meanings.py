@@ -177,6 +177,12 @@ MEANINGS: dict[R, Meaning] = {
         "Nobody has started one.",
         "`/optimize list` shows the kernels; `/optimize <kernel>` starts a campaign.",
     ),
+    R.NOT_FOUND: Meaning(
+        "What a command in a terminal named is not there.",
+        "No campaign, file, branch or commit of that name is in the place where it looked.",
+        "The line below the message says what may be named. `kernelwright show` finds campaigns by kernel, by name and "
+        "by file.",
+    ),
     R.NOTHING_TO_RETRY: Meaning(
         "No job of the last campaign can be done again.",
         "None failed, or one failed too often.",

@@ -86,7 +86,8 @@ def open_own(settings: Settings, token: str = "") -> Offers:
 def default_branch(repo: Repo) -> str:
     found = current_branch(repo.path)
     if found is None:
-        raise UserError("the clone has no default branch", hint="clone the repository with its HEAD")
+        hint = "clone the repository with its HEAD"
+        raise UserError("the clone has no default branch", hint=hint, reason=ReasonCode.NOT_FOUND)
     return found
 
 
@@ -94,7 +95,8 @@ def head_of(repo: Repo) -> str:
     """Where the default branch stands."""
     found = repo.resolve(f"refs/heads/{default_branch(repo)}")
     if found is None:
-        raise UserError("the default branch has no commit yet", hint="commit the kernels first")
+        hint = "commit the kernels first"
+        raise UserError("the default branch has no commit yet", hint=hint, reason=ReasonCode.NOT_FOUND)
     return found
 
 

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from bot import __main__ as door
 from bot.cli.entry import VERBS, cli
 from bot.errors import BotError, Conflict, CorruptRecord, ForgeError, GitError, OperatorError, UserError
+from bot.model.reasons import ReasonCode
 
 NEEDED = ["bot.errors", "bot.model", "bot.model.reasons"]
 STARTED_WITH = {"_distutils_hack", "sitecustomize", "usercustomize", "_virtualenv"}
@@ -105,6 +106,11 @@ def test_each_kind_of_error_has_its_exit_code(
     told = capsys.readouterr()
     assert told.err == f"kernelwright: {error.reason}: it went wrong\n  do this next\n"
     assert told.out == ""
+
+
+def test_only_a_comment_is_called_a_line_that_could_not_be_read() -> None:
+    """`parse_error` is a code of comments: what is typed in a terminal was read."""
+    assert UserError("no such thing").reason is ReasonCode.BAD_VALUE
 
 
 def test_other_endings_have_theirs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -186,8 +186,9 @@ def test_the_folders_above_it_are_made(place: Path) -> None:
 
 def test_a_journal_that_is_not_there(place: Path) -> None:
     """Other commands read journals as this one does, so the hint names none of them."""
-    hint = refused(place, str(place / "nothing")).hint
-    assert "journal.jsonl" in hint and "kernelwright " not in hint
+    error = refused(place, str(place / "nothing"))
+    assert "journal.jsonl" in error.hint and "kernelwright " not in error.hint
+    assert error.reason is ReasonCode.NOT_FOUND
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from bot.cli.entry import cli
 from bot.cli.rehearse import RUN_LINK
 from bot.errors import UserError
+from bot.model.reasons import ReasonCode
 from bot.render import links, workflows
 from tests.patience import wait_for
 from tests.zones.conversation import PATH, sample_files
@@ -135,6 +136,7 @@ def refused(library: Path) -> UserError:
 def test_without_a_branch_it_says_how_to_make_one(library: Path) -> None:
     error = refused(library)
     assert "no branch" in str(error) and "git switch -c" in error.hint
+    assert error.reason is ReasonCode.NOT_FOUND
 
 
 def test_without_workflows_it_names_init(library: Path) -> None:
@@ -148,7 +150,8 @@ def test_an_empty_repository_is_told_to_commit_first(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     git(empty, "init", "--quiet")
-    assert "git commit" in refused(empty).hint
+    error = refused(empty)
+    assert "git commit" in error.hint and error.reason is ReasonCode.NOT_FOUND
 
 
 def test_a_folder_of_somebody_s_is_left_alone(library: Path) -> None:

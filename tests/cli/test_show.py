@@ -20,6 +20,7 @@ from bot.ledger import journal
 from bot.ledger.layout import LEDGER_REF, journal_path
 from bot.model.campaign import Campaign, Outcome, Zone
 from bot.model.facts import Answered, CampaignClosed, EffectDone, EffectRequested, Fact, RoundOpened, VariantJudged
+from bot.model.reasons import ReasonCode
 from bot.model.verdict import Decision
 from bot.render import plots, view
 from bot.zones.judging import verdict_of
@@ -97,6 +98,7 @@ def test_a_campaign_on_the_ledger_is_found(tmp_path: Path) -> None:
 def test_what_is_not_there_is_answered_with_what_is(name: str, checkout: Path) -> None:
     found = shown(name, root=checkout).exception
     assert isinstance(found, UserError)
+    assert found.reason is ReasonCode.NOT_FOUND
     assert "rms_norm" in found.hint
 
 

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from bot.cli.entry import cli
 from bot.errors import CorruptRecord, UserError
+from bot.model.reasons import ReasonCode
 from tests.analysis.test_calibration import GAIN, SAME, text, trial, truth
 from tests.analysis.test_nulls import null
 
@@ -67,7 +68,9 @@ def test_a_file_of_trials_that_do_not_count_says_so(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_and_one_that_is_something_else(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot read"):
-        run(str(tmp_path / "gone.json"))
+    for path, reason in ((tmp_path / "gone.json", ReasonCode.NOT_FOUND), (tmp_path, ReasonCode.BAD_VALUE)):
+        with pytest.raises(UserError, match="cannot read") as found:
+            run(str(path))
+        assert found.value.reason is reason
     with pytest.raises(CorruptRecord, match=r"b\.json is no calibration: machine: Field required"):
         run(written(tmp_path, "a.json", text(trial(0, *SAME))), written(tmp_path, "b.json", "{}"))

@@ -155,9 +155,10 @@ LOG_ONLY = (
     R.UNRELATED_EVENT,
     R.DISABLED,
     R.ABOVE_THE_ROOF,
+    R.NOT_FOUND,
 )
-"""Said in a job's log alone, or inside of a page about something else, where nobody is to be called; `/optimize help
-<code>` says what they mean."""
+"""Said in a job's log or a terminal alone, or inside of a page about something else, where nobody is to be called;
+`/optimize help <code>` says what they mean."""
 
 
 def page(reason: R) -> str:
