@@ -18,6 +18,7 @@ from bot.analysis.nulls import VARIANTS
 from bot.bench.calibrating import Calibrating, amounts
 from bot.bench.gpu import reserved, the_gpu
 from bot.bench.measure import make_cells
+from bot.cli.options import Number, Whole
 from bot.cli.verify import lines
 
 FEWEST_TRIALS, MOST_TRIALS = 3, 3000
@@ -75,19 +76,19 @@ def _refuse_too_few(trials: int, nulls: int) -> None:
 @click.command(short_help="Measure how often this machine's clock is wrong.")
 @click.option(
     "--trials",
-    type=click.IntRange(0, MOST_TRIALS),
+    type=Whole(0, MOST_TRIALS),
     default=300,
     show_default=True,
     help=f"Pairs of v0 with itself: at least {FEWEST_TRIALS}, or 0 beside --nulls.",
 )
 @click.option(
     "--nulls",
-    type=click.IntRange(0, MOST_NULLS),
+    type=Whole(0, MOST_NULLS),
     default=0,
     show_default=True,
     help=f"Campaigns over {VARIANTS} that are v0 in other words: the best of each is confirmed, and none may win.",
 )
-@click.option("--minutes", type=click.FloatRange(1), help="Begin nothing new after so long; what is whole counts.")
+@click.option("--minutes", type=Number(1), help="Begin nothing new after so long; what is whole counts.")
 @click.option("--json", "target", type=click.Path(path_type=Path, dir_okay=False), help="Where the raw blocks go.")
 @click.option("--python", default=sys.executable, help="The Python that has torch and triton.")
 @click.option("--seed", type=int, default=None, help="Draw the same kernels again.")

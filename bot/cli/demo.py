@@ -20,6 +20,7 @@ import click
 from bot.campaign.machine import fold
 from bot.cli.job_lines import JobLines
 from bot.cli.local_runner import runner_of
+from bot.cli.options import Whole
 from bot.cli.output_folder import emptied
 from bot.cli.sample_world import (
     AUTHOR,
@@ -238,7 +239,7 @@ def _serve(out: Path, kernel: str, policy_line: bool, port: int) -> int:
     is_flag=True,
     help="Serve the page and play it by hand: you write the comments, until Ctrl-C.",
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="For --interactive; any free one if left out.")
+@click.option("--port", type=Whole(0, 65535), default=0, help="For --interactive; any free one if left out.")
 def demo(kernel: str, mode: str, out: Path | None, policy_line: bool, by_hand: bool, port: int) -> int:
     """Play one campaign on an embedded GitHub: from `/optimize KERNEL` to the pushed commit."""
     place = (out or Path("play-output" if by_hand else "demo-output")).resolve()

@@ -16,7 +16,7 @@ from bot.bench.gpu import Gpu, reserved, the_gpu
 from bot.bench.harvest import Harvest, Point, harvest
 from bot.campaign.lineage import sources_of
 from bot.cli.cases import Row, origins, rows
-from bot.cli.options import in_repository
+from bot.cli.options import Whole, in_repository
 from bot.cli.rebuild import profiled, same_base, wanted
 from bot.errors import OperatorError, UserError
 from bot.model.campaign import Profile
@@ -95,7 +95,7 @@ def _timed(
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @in_repository("The stock tree that the campaign ran on.")
-@click.option("--variant", type=click.IntRange(min=1), help="Another than the winner: its number.")
+@click.option("--variant", type=Whole(min=1), help="Another than the winner: its number.")
 @click.option("--json", "target", type=click.Path(path_type=Path, dir_okay=False), help="Where the raw blocks go.")
 @click.option("--python", default=sys.executable, show_default="this one", help="The target's Python.")
 def harvested(file: Path, repo: Path, variant: int | None, target: Path | None, python: str) -> int:

@@ -17,6 +17,7 @@ from bot.bench.measure import Deadlines, open_static_bench
 from bot.bench.overlay import base_files
 from bot.bench.suite_files import TIERS, Exhibit, read_suite
 from bot.bench.suite_run import Bench, Court, Outcome, Steps
+from bot.cli.options import Whole
 from bot.guardrails import AFTER_TIMING, BEFORE_TIMING
 from bot.render.environment import templates_dir
 from bot.targets.base import SuiteName, Target
@@ -131,7 +132,7 @@ def _judge(
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="The repository whose op files they replace; else the sample library.",
 )
-@click.option("--at-once", type=click.IntRange(1, 64), default=2, show_default=True, help="Files side by side.")
+@click.option("--at-once", type=Whole(1, 64), default=2, show_default=True, help="Files side by side.")
 @click.option("--python", default=sys.executable, show_default="this one", help="The target's Python.")
 def judge_suite(
     folder: Path,

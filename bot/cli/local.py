@@ -24,6 +24,7 @@ from bot.campaign.machine import fold
 from bot.cli import resume as resuming
 from bot.cli import tried
 from bot.cli.local_desk import ME, Desk, Stopped
+from bot.cli.options import Whole
 from bot.cli.resume import Resumed
 from bot.cli.screen import Screen, voice_of
 from bot.cli.wiki import option as wiki_option
@@ -204,10 +205,10 @@ def _again(ctx: click.Context) -> str:
 @click.option(
     "--gpu", type=click.Choice([choice.value for choice in GpuChoice]), default=GpuChoice.AUTO.value, show_default=True
 )
-@click.option("--max-variants", type=click.IntRange(1, MOST_VARIANTS), default=DEFAULT_VARIANTS, show_default=True)
+@click.option("--max-variants", type=Whole(1, MOST_VARIANTS), default=DEFAULT_VARIANTS, show_default=True)
 @click.option(
     "--minutes",
-    type=click.IntRange(1, MOST_MINUTES),
+    type=Whole(1, MOST_MINUTES),
     help="Begin no round once so many have passed; the best so far is finished.",
 )
 @click.option(

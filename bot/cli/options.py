@@ -11,6 +11,16 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class Whole(click.IntRange):
+    """What click would call an integer range: a word that is no number is told what was expected of it."""
+
+    name = "whole number"
+
+
+class Number(click.FloatRange):
+    name = "number"
+
+
 def in_repository(words: str) -> Callable[[F], F]:
     """`--repo FOLDER`, this folder if left out; the command gets it as `repo`. `words`: what it is used for."""
     return click.option(

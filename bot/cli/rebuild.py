@@ -11,7 +11,7 @@ import click
 
 from bot.campaign.lineage import sources_of
 from bot.campaign.machine import fold
-from bot.cli.options import in_repository
+from bot.cli.options import Whole, in_repository
 from bot.cli.show import id_of
 from bot.errors import CorruptRecord, OperatorError, UserError, why_unread
 from bot.ledger import journal, slim
@@ -170,7 +170,7 @@ def _write(folder: Path, files: tuple[SourceFile, ...]) -> None:
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @in_repository("The stock tree that the campaign ran on.")
-@click.option("--variant", type=click.IntRange(min=0), help="Another than the winner: its number; 0 is the stock text.")
+@click.option("--variant", type=Whole(min=0), help="Another than the winner: its number; 0 is the stock text.")
 @click.option("--output", type=click.Path(path_type=Path), help="The new folder.  [default: rebuilt-<kernel>-vN]")
 @click.option("--publish", is_flag=True, help="Put a journal beside them that keeps no text of the repository.")
 def rebuild(file: Path, repo: Path, variant: int | None, output: Path | None, publish: bool) -> int:

@@ -14,7 +14,7 @@ import click
 
 from bot.cli.job_lines import JobLines
 from bot.cli.local_runner import BOT, runner_of
-from bot.cli.options import in_repository
+from bot.cli.options import Whole, in_repository
 from bot.cli.output_folder import emptied
 from bot.cli.session import Session
 from bot.cli.staying import stay
@@ -158,7 +158,7 @@ def _serve(hub: Hub, runner: Runner, kernels: dict[int, str]) -> None:
     "job failed.",
 )
 @click.option("--evidence", type=click.Choice(["auto", "measured", "static"]), default="auto", show_default=True)
-@click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="any free one")
+@click.option("--port", type=Whole(0, 65535), default=0, show_default="any free one")
 def rehearse(repo: Path, out: Path, comment: str | None, evidence: str, port: int) -> int:
     """Play a repository's own workflow files on an embedded GitHub; nothing leaves this machine."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # jobs end with us, however we are ended

@@ -82,6 +82,19 @@ def test_options_that_are_missing_or_unknown_are_the_user_s_to_mend() -> None:
     assert typed("measure", "--order", "x")[0] == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("optimize", "rms_norm", "--max-variants", "zero"), "'zero' is not a valid whole number."),
+        (("calibrate", "--minutes", "soon"), "'soon' is not a valid number."),
+    ],
+)
+def test_a_word_in_place_of_a_number_is_told_what_was_expected(words: tuple[str, ...], told: str) -> None:
+    code, text = typed(*words)
+    assert code == 2
+    assert told in text
+
+
 def test_the_version_is_told() -> None:
     assert typed("--version") == (0, "kernelwright, version " + typed("--version")[1].split()[-1] + "\n")
 
