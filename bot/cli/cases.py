@@ -74,6 +74,14 @@ def _table(found: tuple[Row, ...]) -> Iterator[str]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
 
 
+def _legend(found: tuple[Row, ...]) -> Iterator[str]:
+    """What the last two columns hold, where they hold something."""
+    if any(row.points for row in found):
+        yield "In the benchmark: a value on the script's own axis, and in brackets the script's name for what it times."
+    if any(row.differs for row in found):
+        yield "Handed over otherwise: what the scored cases do not give the op; after an `or`, what only some calls do."
+
+
 def _text(site: KernelSite, found: tuple[Row, ...], harvested: Harvest) -> Iterator[str]:
     yield from _table(found)
     yield ""
@@ -84,7 +92,9 @@ def _text(site: KernelSite, found: tuple[Row, ...], harvested: Harvest) -> Itera
     both = sum(row.scored and bool(row.points) for row in found)
     measured = sum(bool(row.points) for row in found)
     verb = "is" if both == 1 else "are"
-    yield f"On {harvested.gpu}, {site.benchmark_file} would measure {measured} of these; {both} of them {verb} scored."
+    yield f"{site.benchmark_file} would measure {measured} of these; {both} of them {verb} scored."
+    yield f"It ran without a GPU and was told of an {harvested.gpu}, as everywhere: memory bounds some of its sizes."
+    yield from _legend(found)
     yield "A report shows what is scored; `kernelwright harvested JOURNAL` times a winner on the others."
     if harvested.unbounded:
         yield f"Its sizes go as far as the script allows, whatever the memory: {harvested.unbounded}."

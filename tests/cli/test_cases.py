@@ -52,7 +52,10 @@ def test_both_sides_stand_in_one_table(found: Any) -> None:
         "8192 x 4096  bfloat16  yes                  -",
         "1024 x 4096  bfloat16  no                   T 1024 (ours)     or eps 1",
         "",
-        f"On {GPU}, benchmark/scripts/benchmark_rms_norm.py would measure 2 of these; 1 of them is scored.",
+        "benchmark/scripts/benchmark_rms_norm.py would measure 2 of these; 1 of them is scored.",
+        f"It ran without a GPU and was told of an {GPU}, as everywhere: memory bounds some of its sizes.",
+        "In the benchmark: a value on the script's own axis, and in brackets the script's name for what it times.",
+        "Handed over otherwise: what the scored cases do not give the op; after an `or`, what only some calls do.",
         "A report shows what is scored; `kernelwright harvested JOURNAL` times a winner on the others.",
     ]
 
@@ -64,6 +67,7 @@ def test_another_type_is_another_case(found: Any) -> None:
 
     assert "4096 x 4096  float32   no" in done.output
     assert "would measure 1 of these; 0 of them are scored." in done.output
+    assert "In the benchmark: " in done.output and "Handed over otherwise: " not in done.output
 
 
 def test_what_bounds_a_sweep_and_what_was_not_read_is_said(found: Any) -> None:
