@@ -36,7 +36,7 @@ from bot.ledger.layout import JOURNAL
 from bot.model.campaign import Campaign, Outcome, Stage
 from bot.model.commands import DEFAULT_VARIANTS, MOST_VARIANTS, Goal, GpuChoice, Mode, Optimize, Scope
 from bot.model.facts import CampaignRequested
-from bot.model.pull import PullSnapshot
+from bot.model.pull import CHECKOUT, PullSnapshot
 from bot.model.reasons import ReasonCode
 from bot.render.summary import summary
 from bot.targets.base import Target
@@ -45,7 +45,6 @@ from bot.targets.liger import open_target
 from bot.targets.tree import DirectoryTree
 from bot.zones.clock import utc_now
 
-HERE = "local/checkout"
 DONE_WELL = (Outcome.PUSHED, Outcome.NOTHING_TO_DO)
 STOPPED = 130
 MOST_MINUTES = 7 * 24 * 60
@@ -85,9 +84,9 @@ def _snapshot(repo: Repo, kernel_files: tuple[str, ...]) -> PullSnapshot:
         author=ME,
         head_sha=head,
         head_ref=branch,
-        head_repo=HERE,
+        head_repo=CHECKOUT,
         base_ref=branch,
-        base_repo=HERE,
+        base_repo=CHECKOUT,
         base_sha=head,
     )
 

@@ -6,6 +6,9 @@ from bot.model.ids import CommitSha, RefName, RepoName
 from bot.model.people import Actor
 from bot.model.word import Word
 
+CHECKOUT = "local/checkout"
+"""In place of a repository's name where a campaign is of a checkout and of no pull request."""
+
 
 class PullSnapshot(Word):
     number: int
@@ -24,3 +27,8 @@ class PullSnapshot(Word):
     @property
     def from_fork(self) -> bool:
         return self.head_repo != self.base_repo
+
+    @property
+    def is_local(self) -> bool:
+        """Nothing is pushed from there: a winner is a commit on a branch of the checkout."""
+        return self.number == 0 and self.head_repo == CHECKOUT

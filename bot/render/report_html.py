@@ -27,7 +27,7 @@ from bot.render import bars, from_roof, labels, machines, numbers, plots, report
 from bot.render.environment import templates_dir
 from bot.render.escape import plain, visible, visible_lines
 from bot.render.report_rows import Table
-from bot.render.terminal import ended
+from bot.render.terminal import ended, reason_of
 from bot.render.view import Differ
 
 MOST_LINES = 1500
@@ -127,14 +127,14 @@ def headline(campaign: Campaign) -> str:
         return f"{name}: {nothing}"
     over = view.pinned(campaign) or "v0"
     passed, total = view.right(view.measurement_of(campaign, best))
-    return f"{name}: v{best} is {view.speedup_of(campaign, best)} over {over}, correct on {passed} of {total} cases"
+    faster = numbers.over(view.score_of(campaign, best), over)
+    return f"{name}: v{best} is {faster}, correct on {passed} of {total} cases"
 
 
 def ending(campaign: Campaign) -> str:
     if campaign.outcome is None:
         return f"Not over: {steps.headline(campaign)}."
-    reason = f" ({campaign.reason})" if campaign.reason else ""
-    return f"{ended(campaign).capitalize()}{reason}."
+    return f"{ended(campaign).capitalize()}{reason_of(campaign) if campaign.reason else ''}."
 
 
 def evidence(campaign: Campaign) -> str:

@@ -235,7 +235,7 @@ def asked(campaign: Campaign) -> Table | None:
         ("Asked at", campaign.requested_at),
         ("Where", where),
         ("Base commit", pull.head_sha if pull else ""),
-        ("Pushed commit", campaign.pushed or ""),
+        ("Commit" if view.is_local(campaign) else "Pushed commit", campaign.pushed or ""),
         ("Campaign", campaign.id),
     ]
     return _table(["", ""], [row for row in known if row[1]])

@@ -14,6 +14,7 @@ from bot.model.facts import (
     MachineChanged,
     NumbersRaced,
     OrderFailed,
+    Pushed,
     RoundOpened,
     SearchEnded,
     VariantJudged,
@@ -278,18 +279,27 @@ def variant_text(campaign: Campaign, number: VariantNumber, width: int = WIDTH, 
 def ended(campaign: Campaign) -> str:
     if campaign.outcome is Outcome.NOTHING_TO_DO:
         return labels.nothing(campaign)
+    if campaign.outcome is Outcome.PUSHED and view.is_local(campaign):
+        return f"committed on branch optimize/{campaign.id}"
     return ENDS[campaign.outcome] if campaign.outcome else "not over"
+
+
+def reason_of(campaign: Campaign) -> str:
+    """The code in brackets. That of a winner in a checkout says pushed, and nothing was."""
+    if campaign.outcome is Outcome.PUSHED and view.is_local(campaign):
+        return ""
+    return f" ({campaign.reason or 'no reason recorded'})"
 
 
 def result_text(campaign: Campaign, paint: Paint = no_paint, rivals: Rivalry | None = None) -> str:
     """Where a rival is faster, the first line says so."""
     good = campaign.outcome in (Outcome.PUSHED, Outcome.NOTHING_TO_DO)
-    reason = campaign.reason or "no reason recorded"
-    head = f"{view.kernel(campaign)}: {paint('good' if good else 'bold', ended(campaign))} ({reason})"
+    head = f"{view.kernel(campaign)}: {paint('good' if good else 'bold', ended(campaign))}{reason_of(campaign)}"
     beaten = plain(rival_rows.beaten(rivals, view.case_names(campaign)), 900)
     head = f"{head}; {paint('bold', beaten)}" if beaten else head
     best = view.best(campaign)
-    speed = f"{variant_name(best)} is {view.speedup_of(campaign, best)} over the pinned commit" if best else ""
+    over = numbers.over(view.score_of(campaign, best), "the pinned commit")
+    speed = f"{variant_name(best)} is {over}" if best else ""
     commit = f"commit {campaign.pushed}" if campaign.pushed else ""
     detail = plain(campaign.detail)
     return "\n".join([head, *(f"  {line}" for line in (speed, commit, detail) if line)])
@@ -324,6 +334,8 @@ def told(line: JournalLine) -> str:
             return f"{variant_name(number)} {labels.DECISIONS[verdict.decision]}{speed}{reason}"
         case SearchEnded(why=why):
             return f"the search ended: {labels.STOPPED[why]}"
+        case Pushed(commit=commit):
+            return f"the winner is commit {commit[:7]}"
         case FilePassed(file=file):
             return f"{plain(file.test)} {file.run.result}, {file.run.seconds:.0f} s"
         case OrderFailed(reason=reason, detail=detail):

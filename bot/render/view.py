@@ -30,6 +30,10 @@ def pinned(campaign: Campaign) -> str:
     return campaign.pull.head_sha[:7] if campaign.pull else ""
 
 
+def is_local(campaign: Campaign) -> bool:
+    return campaign.pull is not None and campaign.pull.is_local
+
+
 def branch(campaign: Campaign) -> str:
     return campaign.pull.head_ref if campaign.pull else ""
 

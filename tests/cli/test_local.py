@@ -60,8 +60,8 @@ def test_plain_lines_where_nobody_watches(here: Checkout) -> None:
     assert re.search(r"v2 accepted, .*x \(estimated\)", done.stderr)
     assert re.search(r"\* v2 +\S+x \(estimated\) +best +", done.stdout)
     assert "12 passed in 2.00s" in done.stdout
-    assert "rms_norm: committed (pushed)" in done.stdout
     campaign = here.campaign()
+    assert f"rms_norm: committed on branch optimize/{campaign.id}" in done.stdout
     assert here.git("rev-parse", f"optimize/{campaign.id}").strip() == campaign.pushed
     assert f"git merge optimize/{campaign.id}" in done.stderr
     # Nothing of the work is left behind, and the tree is as it was.
@@ -79,7 +79,7 @@ def test_quiet_says_questions_and_the_result_alone(here: Checkout) -> None:
         "rms_norm: waiting for your word on the profile",
         "rms_norm: waiting for your word on the winner",
         "rms_norm: waiting for your final word",
-        "rms_norm: committed (pushed)",
+        f"rms_norm: committed on branch optimize/{here.campaign().id}",
     ]
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from bot.cli import watching
 from bot.model.campaign import Campaign, Outcome, Round, Stage, StopReason
+from bot.model.pull import CHECKOUT
 from bot.model.reasons import ReasonCode
-from bot.render import report_html, steps, terminal
+from bot.render import report_html, report_rows, steps, terminal
 from bot.render.terminal import Meter, ansi
 from tests.render import builders as a
 
@@ -59,6 +61,33 @@ def test_nothing_to_do_is_said_where_nobody_had_another_idea(stopped: StopReason
     assert report_html.ending(over) == f"{words.capitalize()} (no_improvement)."
     assert steps.headline(over) == f"ended, {words}"
     assert watching.card(over).words == words
+
+
+def local(**fields: Any) -> Campaign:
+    """As on a checkout: there is no pull request, and nothing is pushed."""
+    pull = a.PULL.model_copy(update={"number": 0, "head_repo": CHECKOUT, "base_repo": CHECKOUT})
+    return a.pushed(pull=pull, **fields)
+
+
+def test_a_winner_in_a_checkout_is_a_commit_on_a_branch_and_nothing_was_pushed() -> None:
+    over = local(stage=Stage.ENDED)
+    where = f"on branch optimize/{over.id}"
+    assert terminal.result_text(over).partition("\n")[0] == f"rms_norm: committed {where}"
+    assert report_html.ending(over) == f"Committed {where}."
+    assert "pushed" not in terminal.story_text(over, a.lines())
+    asked = report_rows.asked(over)
+    assert asked is not None and ("Commit", a.PUSHED) in asked.rows
+    assert not a.PULL.is_local
+
+
+def test_memory_is_not_said_to_be_over_the_commit() -> None:
+    rounds = a.rounds()
+    verdict = rounds[2].verdict
+    assert verdict is not None and verdict.score is not None
+    heavy = verdict.model_copy(update={"score": verdict.score.model_copy(update={"memory": 0.5})})
+    over = a.pushed(rounds=(*rounds[:2], rounds[2].model_copy(update={"verdict": heavy}), *rounds[3:]))
+    assert "v3 is 1.42x (estimated) over the pinned commit, with 100 % more memory" in terminal.result_text(over)
+    assert "v3 is 1.42x (estimated) over abc1234, with 100 % more memory, correct on" in report_html.headline(over)
 
 
 @pytest.mark.parametrize("name", PAGES)
