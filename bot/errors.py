@@ -19,7 +19,7 @@ class BotError(Exception):
 
 
 class UserError(BotError):
-    """The person who asked can mend it: a wrong name, a missing file, a bad option."""
+    """The person who asked can mend it: a wrong name, a missing file, a bad option, an answer that is awaited."""
 
     exit_code = 2
     reason = ReasonCode.BAD_VALUE

@@ -37,7 +37,7 @@ EPILOG = """\b
 Exit codes:
   0    done (for a campaign: committed, or nothing to do)
   1    the campaign ended without a commit; the last line says why
-  2    you can mend it: a wrong name, option or file
+  2    you can mend it: a wrong name, option or file, or an answer is awaited
   3    the operator can mend it: a missing tool or right, a sick machine
   4    a record or artifact could not be believed
   5    GitHub refused or did not answer

@@ -249,7 +249,7 @@ class Desk:
 
     def _answer(self, effect: AskHuman) -> None:
         checkpoint = CHECKPOINT_OF[self.campaign.stage]
-        self._screen.question(self.campaign, checkpoint)
+        self._screen.question(self.campaign, checkpoint, approved=self._yes)
         if self.campaign.ref_of(effect.key) is None:
             self._did(effect, "terminal")
         word, _, rest = ("approve" if self._yes else self._choice()).partition(" ")

@@ -229,11 +229,12 @@ class Screen:
                 option = name.replace("_", "-")
                 self.hint(f"  it was begun with --{option} {was} and keeps it, not {now}; --fresh begins anew")
 
-    def question(self, campaign: Campaign, checkpoint: Checkpoint) -> None:
+    def question(self, campaign: Campaign, checkpoint: Checkpoint, *, approved: bool = False) -> None:
+        """`approved`: it is answered already, by --yes."""
         if self.voice is Voice.JSON:
             self._say(json_lines.of_checkpoint(campaign, checkpoint, self._clock()))
         else:
-            self._say(terminal.checkpoint_text(campaign, self._width(), self._out_paint))
+            self._say(terminal.checkpoint_text(campaign, self._width(), self._out_paint, approved=approved))
 
     def answered(self, campaign: Campaign, fact: Fact) -> None:
         """Programs hear of the answer; whoever gave it knows."""

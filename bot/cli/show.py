@@ -143,8 +143,9 @@ def report(campaign: Campaign, lines: tuple[JournalLine, ...]) -> str:
 @click.option(
     "--html", "html", type=click.Path(path_type=Path, dir_okay=False), help="Write everything into one page: FILE."
 )
-def show(campaign: str, root: Path, as_json: bool, html: Path | None) -> int:
-    """Replay CAMPAIGN from its journal: what was asked, tried and decided, in order.
+@click.option("--all", "whole", is_flag=True, help="Name the effects too, by which a stopped campaign goes on.")
+def show(campaign: str, root: Path, as_json: bool, html: Path | None, whole: bool) -> int:
+    """Replay CAMPAIGN from its journal: how it stands, then what was asked, tried and decided, in order.
 
     CAMPAIGN is a journal file, a kernel under optimization/, or a campaign's name, here or on the ledger branch. One
     that was published without the repository's texts is read beside the tree it ran on, --repo.
@@ -157,6 +158,8 @@ def show(campaign: str, root: Path, as_json: bool, html: Path | None) -> int:
         if not as_json:
             return 0
     rivals = of_campaign(replayed)
-    told = json.dumps(summary(replayed, rivals), indent=2) if as_json else story_text(replayed, lines, rivals=rivals)
-    click.echo(told)
+    if as_json:
+        click.echo(json.dumps(summary(replayed, rivals), indent=2))
+    else:
+        click.echo(story_text(replayed, lines, rivals=rivals, whole=whole))
     return 0

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from bot.model.campaign import Campaign, Outcome, Round, Stage
 from bot.model.facts import (
     BudgetRaised,
+    EffectDone,
+    EffectRequested,
     FilePassed,
     JournalLine,
     MachineChanged,
@@ -49,6 +51,12 @@ DOING = {
     Stage.CLOSING: "closing",
     Stage.ENDED: "over",
 }
+APPROVED = {
+    Stage.AWAIT_PROFILE: "the profile",
+    Stage.AWAIT_WINNER: "the winner",
+    Stage.AWAIT_FINAL: "the commit",
+}
+"""What is approved at a checkpoint where nobody is asked."""
 AT_WORK = (Stage.PROFILING, Stage.OPTIMIZING, Stage.FINALIZING, Stage.PUSHING)
 ENDS = {
     Outcome.PUSHED: "committed",
@@ -237,9 +245,12 @@ def screen(campaign: Campaign, meter: Meter, width: int = WIDTH, paint: Paint = 
 # Questions and answers
 
 
-def checkpoint_text(campaign: Campaign, width: int = WIDTH, paint: Paint = no_paint) -> str:
-    """The same facts a checkpoint comment shows, before the prompt."""
-    lines = [paint("bold", stage_text(campaign))]
+def checkpoint_text(campaign: Campaign, width: int = WIDTH, paint: Paint = no_paint, *, approved: bool = False) -> str:
+    """The same facts a checkpoint comment shows, before the prompt. `approved`: there is none, as --yes answers."""
+    head = (
+        f"{view.kernel(campaign)}: {APPROVED[campaign.stage]}, approved by --yes" if approved else stage_text(campaign)
+    )
+    lines = [paint("bold", head)]
     if campaign.profile is not None and campaign.stage is Stage.AWAIT_PROFILE:
         diagnosis = campaign.profile.diagnosis
         lines += textwrap.wrap(plain(diagnosis.sentence), width, initial_indent="  ", subsequent_indent="  ")
@@ -350,10 +361,15 @@ def story_text(
     width: int = WIDTH,
     paint: Paint = no_paint,
     rivals: Rivalry | None = None,
+    *,
+    whole: bool = False,
 ) -> str:
-    """Every fact in order, then how the campaign stands, and how rivals stand to it."""
-    story = [f"{line.seq:4} {line.at} {line.zone:8} {told(line)}" for line in lines]
+    """How the campaign stands and how rivals stand to it, then what happened, in order. `whole`: the effects too, which
+    a campaign goes on by and which tell a reader nothing."""
+    kept = [line for line in lines if whole or not isinstance(line.fact, EffectRequested | EffectDone)]
+    story = [f"{line.seq:4} {line.at} {line.zone:8} {told(line)}" for line in kept]
+    story = [paint("bold", "What happened"), *story]
     stand = result_text(campaign, paint, rivals) if campaign.outcome else stage_text(campaign)
     beside = rival_rows.report_lines(rivals, view.case_names(campaign), width)
     beside = [paint("bold", "Rivals"), *beside, ""] if beside else []
-    return "\n".join([*story, "", *table(campaign, width, paint), "", *beside, stand])
+    return "\n".join([stand, "", *table(campaign, width, paint), "", *beside, *story])

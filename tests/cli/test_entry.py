@@ -139,6 +139,7 @@ def test_the_help_page_knows_the_exit_codes() -> None:
     page = typed("--help")[1].partition("Exit codes:")[2]
     told = {int(line.split()[0]) for line in page.splitlines() if line.strip()}
     assert told == {0, 1, 130} | {kind.exit_code for kind, _ in ERRORS}
+    assert f"{UserError.exit_code}    you can mend it: a wrong name, option or file, or an answer is awaited" in page
 
 
 def test_what_nobody_expected_is_no_ending_of_a_campaign(

@@ -76,9 +76,9 @@ def test_quiet_says_questions_and_the_result_alone(here: Checkout) -> None:
     assert done.stderr == ""
     heads = [line for line in done.stdout.splitlines() if line.startswith("rms_norm: ")]
     assert heads == [
-        "rms_norm: waiting for your word on the profile",
-        "rms_norm: waiting for your word on the winner",
-        "rms_norm: waiting for your final word",
+        "rms_norm: the profile, approved by --yes",
+        "rms_norm: the winner, approved by --yes",
+        "rms_norm: the commit, approved by --yes",
         f"rms_norm: committed on branch optimize/{here.campaign().id}",
     ]
 
@@ -118,6 +118,7 @@ def test_without_a_terminal_a_question_stops_it_and_yes_goes_on(here: Checkout) 
     assert isinstance(stopped.exception, UserError)
     assert stopped.exception.reason is ReasonCode.AWAITING_APPROVAL
     assert "--yes" in stopped.exception.hint
+    assert "rms_norm: waiting for your word on the profile" in stopped.stdout
     first = here.campaign()
     assert first.stage is Stage.AWAIT_PROFILE
     done = here.run("--yes", *two(here))

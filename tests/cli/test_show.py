@@ -78,6 +78,17 @@ def test_a_local_campaign_is_found_by_kernel_and_by_name(name: str, checkout: Pa
     assert "v2 rejected, 0.910x (estimated): forward 512x1024 is 8.1 % slower" in found.output
 
 
+def test_the_result_comes_first_and_effects_only_when_they_are_asked_for(checkout: Path) -> None:
+    short, whole = (shown("rms_norm", *words, root=checkout).output for words in ((), ("--all",)))
+    assert short.splitlines()[0] == "rms_norm: committed (pushed)"
+    assert short.index("* v3 ") < short.index("What happened") < short.index("campaign requested")
+    assert "effect requested" not in short and "effect done" not in short
+    assert {*whole.splitlines()} - {*short.splitlines()} == {
+        line for line in whole.splitlines() if line.endswith(("effect requested", "effect done"))
+    }
+    assert whole.count("effect done") == 3
+
+
 def test_a_file_and_a_folder_are_found(tmp_path: Path) -> None:
     path = written(tmp_path / "some/journal.jsonl")
     assert shown(str(path), root=tmp_path).output == shown(str(path.parent), root=tmp_path).output
@@ -105,8 +116,9 @@ def test_what_is_not_there_is_answered_with_what_is(name: str, checkout: Path) -
 def test_a_journal_that_was_cut_by_a_kill_is_read_up_to_there(checkout: Path) -> None:
     path = checkout / "optimization/rms_norm/journal.jsonl"
     path.write_bytes(path.read_bytes()[:-20])
-    assert "rms_norm: committed" not in shown("rms_norm", root=checkout).output.splitlines()[-1]
-    assert shown("rms_norm", root=checkout).exit_code == 0
+    found = shown("rms_norm", root=checkout)
+    assert found.exit_code == 0
+    assert "the winner is commit" in found.output and "campaign closed" not in found.output
 
 
 @pytest.mark.parametrize("broken", [b"\xff\xfe\n", b'{"no": "fact"}\n', b"[" * 100_000 + b"\n"])
