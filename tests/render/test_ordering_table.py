@@ -9,6 +9,7 @@ import pytest
 from tests.render.scripts import RESULTS, script
 
 PAGE = RESULTS / "ordering"
+MODEL = RESULTS.parents[1] / "model.md"
 TABLE = script("ordering")
 FEW, MANY, MORE = (4096, 4), (4096, 8), (4096, 16)
 
@@ -25,6 +26,18 @@ def test_the_page_is_what_the_journals_say() -> None:
 def test_the_share_that_is_promised_holds() -> None:
     pairs = [same for one in TABLE.all_seen() for same in one.pairs()]
     assert len(pairs) > 200 and sum(pairs) / len(pairs) >= 0.8
+
+
+def test_the_model_s_page_has_the_share_of_pairs_that_the_table_has_and_names_the_weak() -> None:
+    page = " ".join(MODEL.read_text(encoding="utf-8").split())
+    told = page.partition("**Does it know what is faster?** ")[2]
+    every = [(seen.kernel, list(seen.pairs())) for seen in TABLE.all_seen()]
+    pairs = [same for _, of_kernel in every for same in of_kernel]
+    share = f"{100 * sum(pairs) / len(pairs):.0f} %"
+    assert told.startswith(f"Of {len(pairs)} pairs ") and f"it puts {sum(pairs)} ({share}) in the order" in told
+    for kernel, same in every:
+        if 3 * sum(same) < 2 * len(same):
+            assert f"`{kernel}` {sum(same)} of {len(same)}" in told, kernel
 
 
 @pytest.mark.parametrize(("slower", "counts"), [(1.051, True), (1.049, False)])
