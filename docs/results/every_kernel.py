@@ -1,5 +1,5 @@
-"""Writes the table of all kernels into the README beside it: of each its last campaign that came to its end, on
-whichever GPU that was.
+"""Writes the tables of all kernels into the README beside it, one a kind of GPU: of each kernel its last campaign there
+that came to its end.
 
     python docs/results/every_kernel.py
 
@@ -27,17 +27,26 @@ from bot.targets.sizes import SIZES
 
 HERE = Path(__file__).resolve().parent
 FOLDERS = tuple(HERE / gpu / "campaigns" for gpu in ("h200", "h100"))
-HEAD = ("Kernel", "Forward + backward", "At its roof", "Measured on", "How it ended", "Asked for on")
+HEAD = ("Kernel", "Forward + backward", "At its roof", "How it ended", "Asked for on")
 
 
 TABLE = SimpleNamespace(**runpy.run_path(str(HERE / "h200/campaigns/table.py")))
 """The reader of journals, which is a script of its own."""
 
 
-def last_ones(folders: Sequence[Path]) -> dict[str, tuple[Any, Path]]:
-    """By kernel the last campaign that came to its end, and the folder it lies in."""
+def gpu(one: Any) -> str:
+    runner = view.runner(one.campaign)
+    return runner.gpu_name if runner is not None and runner.gpu_name else numbers.UNKNOWN
+
+
+def last_ones(folders: Sequence[Path]) -> dict[str, dict[str, tuple[Any, Path]]]:
+    """By GPU and kernel the last campaign that came to its end, and the folder it lies in. The GPU that has most
+    of them is the first."""
     every = [(one, folder) for folder in folders for one in TABLE.read_all(folder) if one.is_over]
-    return {one.kernel: (one, folder) for one, folder in sorted(every, key=lambda pair: pair[0].lines[0].at)}
+    found: dict[str, dict[str, tuple[Any, Path]]] = {}
+    for one, folder in sorted(every, key=lambda pair: pair[0].lines[0].at):
+        found.setdefault(gpu(one), {})[one.kernel] = (one, folder)
+    return dict(sorted(found.items(), key=lambda pair: (-len(pair[1]), pair[0])))
 
 
 def _roof_us(one: Any, result: CaseResult, us: float) -> float:
@@ -60,12 +69,11 @@ def at_roof(one: Any) -> float:
 
 
 def row(one: Any, folder: Path) -> list[object]:
-    runner, gave = view.runner(one.campaign), TABLE.gave([one])
     place = f"{folder.parent.name}/{folder.name}/{one.folder}/{JOURNAL}"
-    speed = TABLE.gain(TABLE._speed(one.campaign, one.readings)) if gave is not None else "1.00x, as it was"
-    gpu = text(runner.gpu_name) if runner is not None and runner.gpu_name else numbers.UNKNOWN
+    won = TABLE.gave([one]) is not None
+    speed = TABLE.gain(TABLE._speed(one.campaign, one.readings)) if won else "1.00x, as it was"
     ended, day = TABLE.ended(one.campaign), one.lines[0].at[:10]
-    return [Trusted(f"[{text(one.kernel)}]({place})"), speed, numbers.ratio(at_roof(one)), gpu, ended, day]
+    return [Trusted(f"[{text(one.kernel)}]({place})"), speed, numbers.ratio(at_roof(one)), ended, day]
 
 
 def _mean(of: str, campaigns: Collection[Any]) -> str:
@@ -76,17 +84,26 @@ def _mean(of: str, campaigns: Collection[Any]) -> str:
 
 def means(campaigns: Sequence[Any]) -> str:
     known = [one for one in campaigns if one.kernel in TABLE.KNOWN_BEFORE]
-    lines = [_mean(f"over {len(campaigns)} of the {numbers.many(len(SIZES), 'kernel')}", campaigns)]
+    whole = TABLE.over_the_library({one.kernel: TABLE.gave([one]) for one in campaigns}).strip()
+    lines = [_mean(f"over {len(campaigns)} of the {numbers.many(len(SIZES), 'op')}", campaigns)]
+    lines += [f"{whole}\n"] if whole else []
     of_known = f"over {len(known)} of the {len(TABLE.KNOWN_BEFORE)} whose stock times were known before"
     return "\n".join([*lines, _mean(of_known, known)] if known else lines)
 
 
+def section(name: str, found: Collection[tuple[Any, Path]]) -> str:
+    fastest = sorted(found, key=lambda pair: (-(TABLE.gave([pair[0]]) or 1.0), pair[0].kernel))
+    rows = [row(*pair) for pair in fastest]
+    return "\n".join((f"### {text(name)}\n", means([one for one, _ in found]), TABLE.grid(HEAD, rows)))
+
+
 def page(folders: Sequence[Path] = FOLDERS) -> str:
-    found = list(last_ones(folders).values())
+    """No mean is over two kinds of GPU: it would be of neither."""
+    found = last_ones(folders)
     if not found:
         return "No campaign came to its end yet.\n"
-    fastest = sorted(found, key=lambda pair: (-(TABLE.gave([pair[0]]) or 1.0), pair[0].kernel))
-    return "\n".join((means([one for one, _ in found]), TABLE.grid(HEAD, [row(*pair) for pair in fastest])))
+    sections = [section(name, of_kernel.values()) for name, of_kernel in found.items()]
+    return "\n".join((TABLE.intervals(HERE), *sections))
 
 
 def main() -> None:

@@ -490,7 +490,7 @@ def line_of(folder: Path) -> str:
     return said
 
 
-OF = f"{len(SIZES)} kernels"
+OF = f"{len(SIZES)} ops"
 
 
 def test_a_kernel_with_nothing_to_give_counts_as_one(tmp_path: Path) -> None:
@@ -525,7 +525,7 @@ def test_a_winner_whose_tests_were_all_skipped_is_told_apart(tmp_path: Path) -> 
         run["summary"] = "19 skipped, 57 deselected in 1.43s"
     one = told(tmp_path, journal(found), "two")
     assert "**all of the library's tests were skipped**" in row(one, tmp_path)["ended"]
-    assert "1 with a winner that passed the library's own tests and style check (of rms_norm all tests were" in (
+    assert "0 with a winner that passed the library's own tests and style check, 1 whose tests were all skipped " in (
         line_of(tmp_path)
     )
 

@@ -1,19 +1,22 @@
-"""The table of all kernels over both GPUs: of each the last campaign that came to its end."""
+"""The tables of all kernels, one a GPU: of each kernel the last campaign there that came to its end."""
 
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import pytest
 
 from bot.render import numbers
+from bot.targets.liger import NO_RECIPE, stem
 from bot.targets.sizes import SIZES
 from tests.render.scripts import RESULTS, script
 from tests.render.test_campaigns_table import FIRST, OF_H100, SECOND, TABLE, facts, journal, text_of, until, write
 
 EVERY = script("..", "every_kernel")
 README = RESULTS.parent / "README.md"
+H200, H100 = "NVIDIA H200", "NVIDIA H100 80GB HBM3"
 
 
 def test_the_readme_says_what_lies_beside_it() -> None:
@@ -22,17 +25,42 @@ def test_the_readme_says_what_lies_beside_it() -> None:
 
 
 def test_every_kernel_has_a_row_that_leads_to_its_journal() -> None:
-    found = {one.kernel: EVERY.row(one, folder) for one, folder in EVERY.last_ones(EVERY.FOLDERS).values()}
-    assert set(found) == set(SIZES)
-    for kernel, (link, *_) in found.items():
-        assert link.startswith(f"[{kernel}](") and (README.parent / link.partition("(")[2].rstrip(")")).is_file()
+    found = EVERY.last_ones(EVERY.FOLDERS)
+    assert list(found) == [H200, H100] and set(found[H200]) == set(SIZES) > set(found[H100])
+    for of_kernel in found.values():
+        for kernel, pair in of_kernel.items():
+            link, *_ = EVERY.row(*pair)
+            assert link.startswith(f"[{kernel}](") and (README.parent / link.partition("(")[2].rstrip(")")).is_file()
+
+
+@pytest.mark.parametrize(("gpu", "folder"), [(H200, TABLE.HERE), (H100, OF_H100)])
+def test_a_gpu_has_the_figures_that_stand_beside_its_journals(gpu: str, folder: Path) -> None:
+    """A later campaign on another GPU stands in none of its rows, and in no mean."""
+    section = EVERY.page().split(f"### {gpu}\n")[1].split("###")[0]
+    assert ("h100/" in section, "h200/" in section) == (gpu == H100, gpu == H200)
+    mean, known = re.findall(r"\*\*(.*?)\*\*", section)[0], re.findall(r"before: \*\*(.*?)\*\*", section)[0]
+    beside = TABLE.over_kernels(TABLE.read_all(folder))
+    assert f"that can be scored: **{mean}**" in beside and f"known before: **{known}**" in beside
 
 
 def of(*folders: Path) -> dict[str, str]:
-    return {kernel: f"{folder.name}/{one.folder}" for kernel, (one, folder) in EVERY.last_ones(folders).items()}
+    (found,) = EVERY.last_ones(folders).values()
+    return {kernel: f"{folder.name}/{one.folder}" for kernel, (one, folder) in found.items()}
 
 
-def test_of_two_gpus_the_later_one_counts_and_what_did_not_end_does_not(tmp_path: Path) -> None:
+def test_two_gpus_are_two_tables(tmp_path: Path) -> None:
+    write(tmp_path, "a", text_of(FIRST))
+    write(tmp_path, "b", text_of(SECOND).replace(H200, H100))
+    assert {gpu: list(found) for gpu, found in EVERY.last_ones([tmp_path]).items()} == {
+        H100: ["rms_norm"],
+        H200: ["rms_norm"],
+    }
+    page = EVERY.page([tmp_path])
+    assert [line for line in page.splitlines() if line.startswith("###")] == [f"### {H100}", f"### {H200}"]
+    assert page.count("[rms_norm](") == 2 and page.count(f"over 1 of the {len(SIZES)} ops: ") == 2
+
+
+def test_of_two_folders_the_later_one_counts_and_what_did_not_end_does_not(tmp_path: Path) -> None:
     write(tmp_path / "older", "a", text_of(FIRST))
     assert of(tmp_path / "older", tmp_path / "newer") == {"rms_norm": "older/a"}
     later = write(tmp_path / "newer", "b", journal(until(facts(SECOND), "variant_judged", 2)))
@@ -47,9 +75,9 @@ def test_of_two_gpus_the_later_one_counts_and_what_did_not_end_does_not(tmp_path
 
 def test_a_winner_whose_tests_failed_is_as_it_was(tmp_path: Path) -> None:
     write(tmp_path, "a", text_of(SECOND))
-    ((one, folder),) = EVERY.last_ones([tmp_path]).values()
-    assert EVERY.row(one, folder)[1] == "1.00x, as it was" and "tests failed" in EVERY.row(one, folder)[4]
-    assert f"over 1 of the {len(SIZES)} kernels: **1.00x**" in EVERY.means([one])
+    one, folder = EVERY.last_ones([tmp_path])[H200]["rms_norm"]
+    assert EVERY.row(one, folder)[1] == "1.00x, as it was" and "tests failed" in EVERY.row(one, folder)[3]
+    assert f"over 1 of the {len(SIZES)} ops: **1.00x**" in EVERY.means([one])
 
 
 def test_the_mean_is_of_what_each_campaign_gave(tmp_path: Path) -> None:
@@ -58,14 +86,15 @@ def test_the_mean_is_of_what_each_campaign_gave(tmp_path: Path) -> None:
     second = next(one for one in TABLE.read_all(OF_H100) if one.kernel == "sparsemax" and TABLE.gave([one]))
     both = numbers.ratio(math.sqrt(TABLE.gave([first]) * TABLE.gave([second])))
     said = EVERY.means([first, second])
-    assert f"over 2 of the {len(SIZES)} kernels: **{both}**" in said
+    assert f"over 2 of the {len(SIZES)} ops: **{both}**" in said
     assert f"over 1 of the 15 whose stock times were known before: **{numbers.ratio(TABLE.gave([first]))}**" in said
 
 
 def test_the_roof_is_held_against_v0_and_no_winner_is_beyond_it() -> None:
     """A winner that saves its op a pass over memory may come near; what is known of every case says how near."""
-    for kernel, (one, _) in EVERY.last_ones(EVERY.FOLDERS).items():
-        assert EVERY.at_roof(one) >= (TABLE.gave([one]) or 1.0), kernel
+    for gpu, of_kernel in EVERY.last_ones(EVERY.FOLDERS).items():
+        for kernel, (one, _) in of_kernel.items():
+            assert EVERY.at_roof(one) >= (TABLE.gave([one]) or 1.0), (gpu, kernel)
 
 
 def test_a_case_without_a_roof_counts_as_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -82,3 +111,24 @@ def test_a_case_without_a_roof_counts_as_it_is(monkeypatch: pytest.MonkeyPatch, 
 
 def test_nothing_that_ended_is_said(tmp_path: Path) -> None:
     assert EVERY.page([tmp_path]) == "No campaign came to its end yet.\n"
+
+
+def test_the_library_s_own_mean_counts_a_file_once_and_what_cannot_be_judged() -> None:
+    speeds = dict.fromkeys(SIZES, 2.0) | {"rope": None, "mhc_coeffs": 1.0, "mhc_post_res": 2.0, "mhc_pre": 4.0}
+    kernels = TABLE.as_the_library_counts(speeds)
+    assert set(kernels) == {stem(op) for op in SIZES} | {"mlp", "tiled_mlp"} and len(kernels) == 30
+    assert set(TABLE.UNJUDGED) == set(NO_RECIPE) - {"mhc", "vocab_parallel_cross_entropy"}
+    assert kernels["mhc"] == pytest.approx(2.0) and kernels["rope"] == kernels["mlp"] == 1.0
+    assert TABLE.over_the_library(speeds).endswith(f"as 1.00x: **{numbers.ratio(2 ** (27 / 30))}**.")
+
+
+def test_of_a_part_of_the_ops_there_is_no_mean_of_the_library() -> None:
+    assert TABLE.over_the_library(dict.fromkeys(list(SIZES)[1:], 2.0)) == ""
+
+
+@pytest.mark.parametrize("folder", [RESULTS / "campaigns", RESULTS / "pass", OF_H100, RESULTS, RESULTS.parent])
+def test_a_page_with_intervals_says_what_they_are_worth(folder: Path) -> None:
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    assert TABLE.intervals(folder) in page
+    (link,) = re.findall(r"\]\((.*?)\)", TABLE.intervals(folder))
+    assert (folder / link).resolve() == RESULTS / "calibration/README.md"

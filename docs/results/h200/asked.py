@@ -105,7 +105,8 @@ def missed(floors: Sequence[Floor], found: dict[str, Any]) -> int:
 def page(folder: Path = HERE / "campaigns", floors: Sequence[Floor] = FLOORS) -> str:
     found = last_ones(folder)
     head = f"{len(floors) - missed(floors, found)} of {len(floors)} are there; the others stand in bold.\n"
-    return "\n".join((head, TABLE.grid(HEAD, [row(floor, found.get(floor.kernel)) for floor in floors])))
+    rows = [row(floor, found.get(floor.kernel)) for floor in floors]
+    return "\n".join((head, TABLE.intervals(HERE), TABLE.grid(HEAD, rows)))
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,9 +45,11 @@ from bot.render import labels, numbers, steps, terminal, times, view
 from bot.render import machines as two_machines
 from bot.render.escape import Trusted, code, text
 from bot.render.rival_rows import WHO
+from bot.targets.liger import stem
 from bot.targets.sizes import SIZES
 
 HERE = Path(__file__).resolve().parent
+CALIBRATION = HERE.parent / "calibration/README.md"
 BEGIN, END = "<!-- made by table.py -->\n", "<!-- end -->\n"
 NONE = Trusted("-")
 REPORT = "report.md"
@@ -62,6 +65,8 @@ KNOWN_BEFORE = frozenset((
     "rope", "cross_entropy", "kl_div", "jsd", "tvd", "group_norm",
 ))  # fmt: skip
 """Kernels whose stock times on an H200 had been read by hand before the engine was there."""
+UNJUDGED = ("mlp", "tiled_mlp")
+"""Kernels of the library that cannot be judged; `docs/kernels.md` says why."""
 CASES = ("Kernel", "Case", "v0, us", "Variant", "Its time, us", "Speed-up", "Of the roof", times.HOST_HEAD)
 
 
@@ -69,6 +74,15 @@ def grid(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Without padding: a campaign more does not move the others. Cells are escaped unless they are Trusted."""
     lines = [map(Trusted, head), [Trusted("---")] * len(head), *rows]
     return "".join(f"| {' | '.join(text(cell) for cell in line)} |\n" for line in lines)
+
+
+def intervals(folder: Path) -> str:
+    """What an interval is worth, said on each page that has some."""
+    calibration = Path(os.path.relpath(CALIBRATION, folder)).as_posix()
+    return (
+        f"An interval holds the truth less often than its 95 % say: in the [calibrations]({calibration}) 78 of 100 "
+        "did, at a median error of 0.05 points.\n"
+    )
 
 
 # Reading a journal
@@ -451,22 +465,46 @@ def _mean(speeds: Collection[float | None]) -> float:
     return geometric_mean([speed if speed is not None else 1.0 for speed in speeds])
 
 
+def as_the_library_counts(speeds: Mapping[str, float | None]) -> dict[str, float]:
+    """By kernel of the library: several ops of one file are one kernel, and who cannot be judged is as it was."""
+    of_file: dict[str, list[float | None]] = {}
+    for op, speed in speeds.items():
+        of_file.setdefault(stem(op), []).append(speed)
+    return {file: _mean(ops) for file, ops in of_file.items()} | dict.fromkeys(UNJUDGED, 1.0)
+
+
+def over_the_library(speeds: Mapping[str, float | None]) -> str:
+    """Said where every op has its figure: the mean of a part of them would not be the library's."""
+    if set(speeds) != set(SIZES):
+        return ""
+    kernels = as_the_library_counts(speeds)
+    several = " and ".join(sorted({stem(op) for op in speeds if stem(op) != op}))
+    return (
+        f" Over the {numbers.many(len(kernels), 'kernel')} of the library, the ops of {several} as one of them and "
+        f"{' and '.join(UNJUDGED)}, which cannot be judged, as 1.00x: **{numbers.ratio(_mean(kernels.values()))}**."
+    )
+
+
+def _winners(of_kernel: Mapping[str, Sequence[Read]]) -> str:
+    """Tests that were skipped are none that were passed."""
+    won = [kernel for kernel, campaigns in of_kernel.items() if gave(campaigns) is not None]
+    skipped = [kernel for kernel in won if untested(of_kernel[kernel])]
+    passed = f"{len(won) - len(skipped)} with a winner that passed the library's own tests and style check"
+    return f"{passed}, {len(skipped)} whose tests were all skipped ({', '.join(skipped)})" if skipped else passed
+
+
 def over_kernels(found: Sequence[Read]) -> str:
     of_kernel = {one.kernel: [other for other in found if other.kernel == one.kernel] for one in found}
     speeds = {kernel: gave(campaigns) for kernel, campaigns in of_kernel.items()}
     if not speeds:
         return "No campaign was measured yet.\n"
     known = {kernel: speed for kernel, speed in speeds.items() if kernel in KNOWN_BEFORE}
-    winners = sum(speed is not None for speed in speeds.values())
-    skipped = ", ".join(kernel for kernel, campaigns in of_kernel.items() if untested(campaigns))
-    but = f" (of {skipped} all tests were skipped)" if skipped else ""
     there = f" Over {len(known)} of the {len(KNOWN_BEFORE)} whose stock times were known before: "
     return (
-        f"Geometric mean of forward + backward over {len(speeds)} of the {numbers.many(len(SIZES), 'kernel')} that "
-        f"can be scored: **{numbers.ratio(_mean(speeds.values()))}**.{there if known else ''}"
+        f"Geometric mean of forward + backward over {len(speeds)} of the {numbers.many(len(SIZES), 'op')} that "
+        f"can be scored: **{numbers.ratio(_mean(speeds.values()))}**.{over_the_library(speeds)}{there if known else ''}"
         f"{f'**{numbers.ratio(_mean(known.values()))}**. ' if known else ' '}"
-        f"{winners} with a winner that passed the library's own tests and style check{but}, {len(speeds) - winners} "
-        f"without one as 1.00x{_unended(of_kernel)}. "
+        f"{_winners(of_kernel)}, {list(speeds.values()).count(None)} without one as 1.00x{_unended(of_kernel)}. "
         "Of several campaigns of a kernel the last that came to its end counts.\n"
     )
 
@@ -495,7 +533,7 @@ def machines(found: Sequence[Read]) -> str:
 def page(folder: Path) -> str:
     found = read_all(folder)
     return "\n".join((
-        "## By campaign", "", grid(SUMMARY, [summary_row(one, folder) for one in found]),
+        "## By campaign", "", intervals(folder), grid(SUMMARY, [summary_row(one, folder) for one in found]),
         over_kernels(found), cost(found), paces(found), machines(found),
         "## By case", "", grid(CASES, [row for one in found for row in case_rows(one)]),
     ))  # fmt: skip
