@@ -1,0 +1,64 @@
+"""What the README quotes of the tables: the journals' own figures, with what they are of."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import pytest
+
+from bot.analysis.calibration import parse, report
+from bot.render import numbers
+from bot.targets.sizes import SIZES
+from tests.render.scripts import RESULTS, script
+
+ROOT = RESULTS.parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+FIRST_SCREEN = " ".join(README.split("## Try it")[0].split())
+TABLE = script("campaigns")
+
+
+@pytest.fixture(scope="module")
+def by_kernel() -> dict[str, list[Any]]:
+    every = TABLE.read_all(RESULTS / "campaigns")
+    return {kernel: [one for one in every if one.kernel == kernel] for kernel in SIZES}
+
+
+def test_the_readme_says_of_what_its_means_are(by_kernel: dict[str, list[Any]]) -> None:
+    speeds = {kernel: TABLE.gave(found) for kernel, found in by_kernel.items()}
+    kernels = TABLE.as_the_library_counts(speeds)
+    ops = math.prod(speed or 1.0 for speed in speeds.values()) ** (1 / len(speeds))
+    whole = math.prod(kernels.values()) ** (1 / len(kernels))
+    assert f"{numbers.ratio(ops)} as fast in the geometric mean of {len(SIZES)} ops" in FIRST_SCREEN
+    assert f"as they were, {numbers.ratio(whole)}" in FIRST_SCREEN
+
+
+def test_the_readme_has_the_figures_of_an_h200(by_kernel: dict[str, list[Any]]) -> None:
+    quoted = re.findall(r"`(\w+)` (\d[\d.]*x)", FIRST_SCREEN)
+    assert len(quoted) == 4
+    for kernel, speed in quoted:
+        assert numbers.ratio(TABLE.gave(by_kernel[kernel])) == speed, kernel
+
+
+def test_the_readme_counts_no_winner_whose_tests_were_skipped(by_kernel: dict[str, list[Any]]) -> None:
+    won = {kernel for kernel, found in by_kernel.items() if TABLE.gave(found) is not None}
+    skipped = {kernel for kernel in won if TABLE.untested(by_kernel[kernel])}
+    told = " ".join(README.split())
+    assert f"{len(won)} have a winner that was pushed, {len(won - skipped)} of them behind the library's own" in told
+    assert skipped == {"qwen2vl_mrope"} and "those of qwen2vl_mrope were all skipped" in told
+
+
+@pytest.mark.long
+def test_the_calibrations_say_what_is_quoted_of_them() -> None:
+    """Of what takes less than 20 us, 2 % more work is not 2 % more time: none found there says nothing."""
+    files = {path.name: path.read_bytes() for path in sorted((RESULTS / "calibration").glob("*.json"))}
+    found = {group.name: group for group in report([parse(text, name) for name, text in files.items()]).groups}
+    errors, planted = found["all"].errors, {row.percent: row for row in found[">=20us"].planted}
+    assert errors is not None
+    share = round(100 * errors.coverage.hits / errors.coverage.tries)
+    assert f"{share} of 100 did, at a median error of {errors.median:.2f} points" in TABLE.intervals(RESULTS)
+    equal = next(row for row in found["all"].planted if row.percent == 0)
+    assert f"Of {equal.accepted.tries} pairs of equal kernels" in FIRST_SCREEN and equal.accepted.hits == 0
+    at_two = planted[2].found
+    assert f"of {at_two.tries} of 20 us and more that were 2 % faster it found {at_two.hits}" in FIRST_SCREEN
