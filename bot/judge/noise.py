@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -29,7 +30,8 @@ class Rounding(TorchDispatchMode):  # type: ignore[misc]
     def __init__(self, seed: int, *, alike: bool, exact_copies: bool = False) -> None:
         super().__init__()
         self._exact_copies = exact_copies
-        self._rng = torch.Generator().manual_seed(seed)
+        # Drawing is half of what a judge does before anybody is checked, and this draws three times as fast as torch.
+        self._rng = numpy.random.Generator(numpy.random.SFC64(seed))
         self._alike = alike
 
     @classmethod
@@ -37,9 +39,10 @@ class Rounding(TorchDispatchMode):  # type: ignore[misc]
         return False
 
     def moved(self, value: torch.Tensor) -> torch.Tensor:
-        shape = () if self._alike else value.shape
-        factor = torch.empty(shape, dtype=torch.float64).uniform_(1 - ROUNDING, 1 + ROUNDING, generator=self._rng)
-        return value * factor if self._alike else factor.mul_(value)
+        if self._alike:
+            return value * self._rng.uniform(1 - ROUNDING, 1 + ROUNDING)
+        drawn = torch.from_numpy(self._rng.random(value.numel()))
+        return drawn.mul_(2 * ROUNDING).add_(1 - ROUNDING).view(value.shape).mul_(value)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
