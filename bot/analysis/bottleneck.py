@@ -42,7 +42,7 @@ class Shares:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def largest(self, count: int) -> list[tuple[str, float]]:
-        parts = [(name, share) for name, share in self.named().items() if name != "excess" and share > 0]
+        parts = [(name, share) for name, share in self.named().items() if name != "excess"]
         return sorted(parts, key=lambda part: -part[1])[:count]
 
 
@@ -245,10 +245,10 @@ def diagnose(
         sentence = _of_counters(*profiled)
     elif shares is not None:
         kind, certainty = _class(shares), "low"
-        (_, share), *others = named = shares.largest(2 if kind is Bottleneck.BALANCED else 1)
+        (name, share), *others = shares.largest(2 if kind is Bottleneck.BALANCED else 1)
         timed_by = "measured time, as estimated," if measured else "estimated time"
-        sentence = f"{share:.0%} of the {timed_by} goes into {SAYS[named[0][0]]}"
-        sentence += "".join(f", {other:.0%} into {SAYS[name]}" for name, other in others)
+        sentence = f"{share:.0%} of the {timed_by} goes into {SAYS[name]}"
+        sentence += "".join(f", {share:.0%} into {SAYS[name]}" for name, share in others)
     else:
         kind, certainty = Bottleneck.BALANCED, "low"
         sentence = "No launch could be modelled, so nothing is said about where the time goes"

@@ -14,14 +14,15 @@ from bot.worker.contract import Proof, Subject
 
 MAX_BYTES = 256 * 2**20
 MAX_FILES = 20_000
-_LEFT_OUT = {".git", "__pycache__", ".venv", "node_modules"}
+LEFT_OUT = {".git", "__pycache__", ".venv", "node_modules"}
+"""Folders that are nobody's source."""
 
 
 def _plain_files(root: Path) -> list[Path]:
     """Regular files alone: a link in a pull request could point at anything on this machine."""
     found: list[Path] = []
     for folder, folders, names in os.walk(root, followlinks=False):
-        folders[:] = sorted(name for name in folders if name not in _LEFT_OUT and not Path(folder, name).is_symlink())
+        folders[:] = sorted(name for name in folders if name not in LEFT_OUT and not Path(folder, name).is_symlink())
         found += [path for name in sorted(names) if not (path := Path(folder, name)).is_symlink() and path.is_file()]
         if len(found) > MAX_FILES:
             raise UserError(

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from bot.bench.clearing import clear
 from bot.bench.launcher import Ended, Limits, Running
+from bot.bench.overlay import LEFT_OUT
 from bot.worker.contract import MAX_MANIFEST, REQUEST, ContractError, read_bytes
 from bot.worker.contract.door import IMPORTED, TO_COMPILE_FOR, TO_IMPORT
 
@@ -27,7 +28,6 @@ FIRST = 2
 """Of these the untouched kernel needs: one records it, and one checks it once the judge has made the inputs."""
 MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 MOST_MODULES = 8000
-BYTECODE = "__pycache__"
 ALWAYS = (
     "torch",
     "torch._dynamo",
@@ -108,7 +108,7 @@ def _link(source: Path, target: Path, *, but: str = "") -> None:
     """The same files under a second name. Inside nobody may write them. Bytecode is nobody's source, and comes and goes
     where a sandbox cannot keep anybody from leaving it."""
     for folder, inner, names in os.walk(source):
-        inner[:] = [name for name in inner if name != BYTECODE]
+        inner[:] = [name for name in inner if name not in LEFT_OUT]
         place = target / Path(folder).relative_to(source)
         place.mkdir(parents=True, exist_ok=True)
         for name in names:

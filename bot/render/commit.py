@@ -100,7 +100,7 @@ def _results(campaign: Campaign, number: VariantNumber) -> str:
         more = len(shapes) - len(summed)
         lines += [f"  and {numbers.many(more, 'more shape')}"] * (more > 0)
     mean = _wrapped(f"{numbers.speed_alone(score)} = {gains.mean_of(campaign)}")
-    memory = numbers.memory(score).removeprefix(", with ")
+    memory = numbers.memory(score)
     means = [mean, f"{memory}, by the pass of each shape that needs most"] if memory else [mean]
     return "\n".join([f"Results ({where}):", *lines, *means])
 

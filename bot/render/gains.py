@@ -194,7 +194,7 @@ def share_of(one: Step) -> str:
 def gained(campaign: Campaign, number: VariantNumber) -> Trusted:
     """The speed-up over the pinned commit, then the memory."""
     score = view.score_of(campaign, number)
-    memory = numbers.memory(score) if score else ""
+    memory = numbers.with_memory(score) if score else ""
     return Trusted(f"{text(numbers.speed_alone(score))} over {code(view.pinned(campaign) or 'v0')}{memory}")
 
 

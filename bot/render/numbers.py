@@ -98,11 +98,16 @@ def speed(value: Score) -> float:
 
 
 def memory(value: Score) -> str:
-    """A word on memory, where it changed. Bytes are counted, not modelled."""
+    """`1.1 % more memory`, where it changed. Bytes are counted, not modelled."""
     if value.memory is None or abs(value.memory - 1) < MEMORY_SHOWN:
         return ""
     change = 100 * (1 / value.memory - 1)
-    return f", with {percent(abs(change))} {'more' if change > 0 else 'less'} memory"
+    return f"{percent(abs(change))} {'more' if change > 0 else 'less'} memory"
+
+
+def with_memory(value: Score) -> str:
+    """The same as the end of a clause."""
+    return f", with {said}" if (said := memory(value)) else ""
 
 
 def speed_interval(value: Score) -> tuple[float, float] | None:
@@ -150,12 +155,12 @@ def over(value: Score | None, what: str) -> str:
     """The speed-up over something, then the memory: never `with 2 % more memory over v0`."""
     if value is None:
         return "not scored"
-    return f"{speed_alone(value)} over {what}{memory(value)}"
+    return f"{speed_alone(value)} over {what}{with_memory(value)}"
 
 
 def score(value: Score | None, noise_percent: float | None = None) -> str:
     """Speed-up and memory, where the sentence names nothing that it is over."""
-    return speed_alone(value, noise_percent) + (memory(value) if value is not None else "")
+    return speed_alone(value, noise_percent) + (with_memory(value) if value is not None else "")
 
 
 def small_gain(share: float) -> str:

@@ -130,7 +130,8 @@ def _why(played: Round) -> str:
         return ""
     if verdict.decision is not Decision.ACCEPTED:
         return plain(verdict.reason)
-    return numbers.memory(verdict.score).removeprefix(", ") if verdict.score else ""
+    memory = numbers.memory(verdict.score) if verdict.score else ""
+    return f"with {memory}" if memory else ""
 
 
 def _shown(campaign: Campaign, most: int) -> tuple[Round, ...]:
