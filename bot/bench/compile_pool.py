@@ -43,6 +43,12 @@ def budget_s(usual_s: float, stock_s: float) -> float:
     return max(usual_s, min(2 * stock_s, BASELINE_BUDGET_S))
 
 
+def stock_budget_s(usual_s: float, stock_s: float) -> float:
+    """What a kernel of v0 may take: anything to begin with, and for another chip, once it is known what it takes for
+    this one, twice what a variant's may. gfx942 was waited for in vain for a minute, while a GPU had nothing to do."""
+    return budget_s(2 * usual_s, stock_s) if stock_s else BASELINE_BUDGET_S
+
+
 def processes() -> int:
     return max(1, min(MOST_PROCESSES, len(os.sched_getaffinity(0))))
 

@@ -178,7 +178,7 @@ class StaticBench:
         if settings:
             return min(self._deadlines.budget_s, compile_pool.SURVEY_BUDGET_S)
         if self._untouched(files):
-            return compile_pool.BASELINE_BUDGET_S
+            return compile_pool.stock_budget_s(self._deadlines.budget_s, self._slowest_s)
         return compile_pool.budget_s(self._deadlines.budget_s, self._slowest_s)
 
     def _untouched(self, files: tuple[SourceFile, ...]) -> bool:

@@ -21,6 +21,8 @@ NOTED = 0.98
 """Two-sided: the one-sided 99 % that a rejection asks for."""
 SHOWN = 5e-5
 """A loss below this share would be printed as 0.00 %."""
+SHOWN_OF_MEMORY = 5e-4
+"""And below this one as +0.0 %: a flag of four bytes beside 16 MiB is nobody's decision."""
 
 
 def _mib(count: int) -> str:
@@ -104,7 +106,7 @@ def _hungrier(weighed: Weighed, name: str, before: int, after: int) -> Finding |
     message, goal = f"{name} needs {share} ({_mib(after)}, v0 {_mib(before)})", weighed.hearing.goal
     if goal is not Goal.MEMORY and not after <= max(before, 0) * NON_TARGET * (1 + ROUNDING):
         return reject(MEMORY, f"{message}; with goal={goal} at most 5 % is allowed", name)
-    return note(MEMORY, message, name) if after > before else None
+    return note(MEMORY, message, name) if after > before * (1 + SHOWN_OF_MEMORY) else None
 
 
 def memory(weighed: Weighed) -> list[Finding]:

@@ -37,6 +37,16 @@ def test_bc_01_memory_may_grow_by_five_percent_and_not_by_a_byte_more(goal: Goal
     )
 
 
+@pytest.mark.parametrize(("memory", "notes"), [(100_000, 0), (100_050, 0), (100_051, 1), (90_000, 0)])
+def test_memory_that_would_be_printed_as_nothing_more_is_not_noted(memory: int, notes: int) -> None:
+    v0 = h.measurement(h.V0, 100.0, memory=dict.fromkeys(h.NAMES, 100_000))
+    heard = h.hearing(memory=dict.fromkeys(h.NAMES, 100_000) | {h.SMALL_BACKWARD: memory}, baseline=v0)
+    found = [finding for finding in both(h.on_paper(heard)) if finding.guardrail == "memory"]
+    assert [finding.message for finding in found] == notes * [
+        f"{h.SMALL_BACKWARD} needs +0.1 % memory (100051 B, v0 100000 B)"
+    ]
+
+
 @pytest.mark.parametrize("goal", [Goal.MEMORY, Goal.BALANCED])
 def test_bc_01_a_time_may_grow_by_five_percent_and_not_by_more(goal: Goal) -> None:
     less = dict.fromkeys(h.NAMES, 800)

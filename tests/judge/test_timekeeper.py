@@ -379,6 +379,19 @@ def test_clocks_that_agree_are_not_asked_again() -> None:
     assert NEAR < MOST_APART
 
 
+def test_each_arm_fills_a_run_by_itself() -> None:
+    """group_norm's backward was 20x: as many passes of v0 as of the winner took 15 s."""
+    played: dict[int, list[int]] = {BASELINE: [], FIRST: []}
+    run = arms(Played(800.0), Played(40.0))
+
+    def noted(arm: int, count: int) -> tuple[float, float]:
+        played[arm].append(count)
+        return run(arm, count)
+
+    assert long_runs(noted).wall_ratio == pytest.approx(0.05)
+    assert (max(played[BASELINE]), max(played[FIRST])) == (25, 500)
+
+
 def test_what_the_events_miss_of_each_pass_is_seen_by_the_clock() -> None:
     told = long_runs(arms(Played(4.0), Played(4.0, before=1200.0, unseen=1.0)))
     assert told.event_ratio == pytest.approx(0.75)
