@@ -8,6 +8,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import libcst as cst
@@ -29,12 +31,21 @@ AIR = ("whitespace", "leading_", "trailing_", "lines_after_", "header", "footer"
 """How the names of fields begin that hold spaces and comments alone: three quarters of all nodes."""
 BLOCKS = (cst.BaseCompoundStatement, cst.ExceptHandler)
 
+ASKED_OFTEN = (cst.Module, cst.FunctionDef)
+"""What one rewrite searches a hundred times."""
+REMEMBERED = 64
+"""Trees. Of each a module is some tens of thousands of nodes."""
 SOLID = (cst.BaseExpression, cst.BaseSmallStatement, cst.BaseStatement, cst.Arg, cst.AssignTarget)
 """What no space and no comment holds."""
 
 
+def kind_of(node: cst.CSTNode) -> Any:
+    """Its class, as something to remember calls by."""
+    return type(node)
+
+
 @lru_cache(maxsize=256)
-def _fields(kind: type[cst.CSTNode], *, with_air: bool) -> tuple[str, ...]:
+def fields_of(kind: type[cst.CSTNode], *, with_air: bool) -> tuple[str, ...]:
     """Names of a class's fields in the order of the text, last first."""
     names = [field.name for field in dataclasses.fields(kind)]
     names = [name for name in names if name != "__slots__" and (with_air or not name.startswith(AIR))]
@@ -50,15 +61,46 @@ def _fields(kind: type[cst.CSTNode], *, with_air: bool) -> tuple[str, ...]:
 
 def nodes(tree: cst.CSTNode, *, with_air: bool = True) -> Iterator[cst.CSTNode]:
     """The tree and everything in it, in the order of the text."""
+    return iter(_listed(tree, with_air)) if isinstance(tree, ASKED_OFTEN) else _walked(tree, with_air=with_air)
+
+
+def _walked(tree: cst.CSTNode, *, with_air: bool) -> Iterator[cst.CSTNode]:
     waiting: list[Any] = [tree]
     while waiting:
         one = waiting.pop()
         if isinstance(one, cst.CSTNode):
             yield one
-            kind: Any = type(one)
-            waiting += [getattr(one, name) for name in _fields(kind, with_air=with_air)]
+            waiting += [getattr(one, name) for name in fields_of(kind_of(one), with_air=with_air)]
         elif isinstance(one, list | tuple):
             waiting += reversed(one)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _listed(tree: cst.CSTNode, with_air: bool) -> tuple[cst.CSTNode, ...]:
+    """A node is itself alone, and never another one later."""
+    return tuple(_walked(tree, with_air=with_air))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _sorted(tree: cst.CSTNode, with_air: bool) -> dict[Any, list[tuple[int, cst.CSTNode]]]:
+    """By class, each with its place in the order of the text."""
+    found: dict[Any, list[tuple[int, cst.CSTNode]]] = {}
+    for place, node in enumerate(_listed(tree, with_air)):
+        found.setdefault(type(node), []).append((place, node))
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _is_one_of(kind: type[cst.CSTNode], kinds: tuple[type[cst.CSTNode], ...]) -> bool:
+    return issubclass(kind, kinds)
+
+
+def _of_kinds(tree: cst.CSTNode, kinds: tuple[type[cst.CSTNode], ...], *, with_air: bool) -> list[cst.CSTNode]:
+    if not isinstance(tree, ASKED_OFTEN):
+        return [node for node in _walked(tree, with_air=with_air) if _is_one_of(kind_of(node), kinds)]
+    apart = [found for kind, found in _sorted(tree, with_air).items() if _is_one_of(kind, kinds)]
+    together = apart[0] if len(apart) == 1 else sorted(chain.from_iterable(apart), key=itemgetter(0))
+    return [node for _, node in together]
 
 
 def _is_plain(pattern: Any) -> bool:
@@ -79,12 +121,17 @@ def _any_will_do(pattern: Any) -> bool:
     return all(_is_plain(option) and option == type(option)() for option in options)
 
 
+def _name(pattern: Any) -> str:
+    """Of a pattern that asks for a name and nothing else, as two of three do."""
+    asks = isinstance(pattern, m.Name) and isinstance(pattern.value, str) and pattern == m.Name(pattern.value)
+    return str(pattern.value) if asks else ""
+
+
 def findall(tree: cst.CSTNode, pattern: Any) -> list[cst.CSTNode]:
     """Every node that matches, the tree itself too."""
+    if name := _name(pattern):
+        return [one for one in _of_kinds(tree, (cst.Name,), with_air=False) if getattr(one, "value", "") == name]
     kinds, every = _kinds(pattern), _any_will_do(pattern)
     with_air = not all(issubclass(kind, SOLID) for kind in kinds)
-    return [
-        node
-        for node in nodes(tree, with_air=with_air)
-        if isinstance(node, kinds) and (every or m.matches(node, pattern))
-    ]
+    found = _of_kinds(tree, kinds, with_air=with_air)
+    return found if every else [node for node in found if m.matches(node, pattern)]

@@ -13,7 +13,7 @@ from functools import lru_cache
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import by_place, kernels, long_lines, passed_on, source
+from bot.engine import by_place, callers, kernels, long_lines, passed_on, source
 from bot.engine.finding import findall, nodes
 from bot.engine.most_warps import ANYWHERE, MOST_WARPS, SAID, with_most
 from bot.engine.passed_on import Place
@@ -176,6 +176,11 @@ def _old(site: LaunchSite, name: str) -> str:
 def _number(site: LaunchSite, name: str, text: str, why: str, *, keeps: bool = False) -> cst.FunctionDef:
     """num_warps or num_stages of one launch. One that some launches keep is still asked for, so it is set anew behind
     the place where it is made."""
+    asked = callers.asked(site, _given(site, name)[1])
+    return callers.remembering(site, _numbered(site, name, callers.kept(text, asked), why, keeps=keeps), asked)
+
+
+def _numbered(site: LaunchSite, name: str, text: str, why: str, *, keeps: bool) -> cst.FunctionDef:
     held, given = _given(site, name)
     once = len(findall(site.function, m.Call(func=m.Subscript(value=m.Name(site.kernel))))) == 1
     once = once and (held is None or not held.variable)
@@ -272,7 +277,7 @@ def write(text: str, numbers: Numbers) -> str:
         raise NotUnderstood(f"{numbers.kernel} chooses its numbers by itself")
     for index in range(count):
         module = _write_one(module, numbers, index, before)
-    return str(long_lines.in_lines(module, text).code)
+    return source.written(long_lines.in_lines(module, text))
 
 
 def with_other_warps(text: str, kernel: str, *, more: bool, why: str) -> str:
@@ -288,9 +293,12 @@ def with_other_warps(text: str, kernel: str, *, more: bool, why: str) -> str:
         site = source.sites(module, kernel)[index]
         held, given = _given(site, WARPS)
         today = source.code(given) if given is not None else USUAL_WARPS
-        now = with_most(_scaled(today, more=more), module)
+        ours, ending = callers.apart(today)
+        now = with_most(_scaled(ours, more=more), module) + ending
         if now == today:
             continue
+        asked = callers.asked(site, given)
+        now = callers.kept(now, asked)
         module = by_place.by_name(module, site, WARPS)
         site = source.sites(module, kernel)[index]
         held, _ = _given(site, WARPS)
@@ -298,8 +306,8 @@ def with_other_warps(text: str, kernel: str, *, more: bool, why: str) -> str:
             changed = _set_passed_on(site, WARPS, now, why, held)
         else:
             changed = _set_argument(site, WARPS, now, why)
-        module = source.replaced(module, site.function, changed)
-    return str(long_lines.in_lines(module, text).code)
+        module = source.replaced(module, site.function, callers.remembering(site, changed, asked))
+    return source.written(long_lines.in_lines(module, text))
 
 
 def _scaled(now: str, *, more: bool) -> str:

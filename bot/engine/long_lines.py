@@ -46,7 +46,7 @@ def in_lines(module: cst.Module, before: str) -> cst.Module:
 
 def _broken(module: cst.Module, known: set[str]) -> tuple[cst.CSTNode, cst.CSTNode] | None:
     """The outermost brackets in lines that are too long, and what they are in lines of their own."""
-    long = {line.strip() for line in str(module.code).splitlines() if len(line) > LONGEST and line not in known}
+    long = {line.strip() for line in source.written(module).splitlines() if len(line) > LONGEST and line not in known}
     around = findall(module, BRACKETS) if long else []
     for node in around:
         if not isinstance(node, cst.Call | cst.Dict) or not _parts(node) or findall(node, m.Comment()):

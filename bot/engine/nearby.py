@@ -8,6 +8,7 @@ were are not looked at: those numbers are the library's own, for whatever GPU it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -32,6 +33,8 @@ DEPTH = 4
 """From a launch to what its numbers are made of, and of what those are."""
 SHAPES = {"arange": 2, "zeros": 1, "full": 1}
 """How many of what a call is given say how much there is of it."""
+EACH = re.compile(r"\b(\d+)( elements a thread)")
+"""A block by 512 is 16 of them on 32 threads of a warp."""
 STEP = 2
 """Where a range is given its step."""
 Values = frozenset[int] | None
@@ -328,11 +331,25 @@ def _numbers(module: cst.Module) -> tuple[tuple[cst.Integer, CodeRange], ...]:
     return tuple((cst.ensure_type(node, cst.Integer), where[node]) for node in findall(module, m.Integer()))
 
 
+def _retold(lines: list[str], at: int, was: str, now: int) -> None:
+    """What is said of a line above it, with its number as it is now: it was said of the one that a rewrite chose."""
+    number = re.compile(rf"(?<![\w.]){was}(?![\w.])")
+    if len(number.findall(lines[at])) != 1:
+        return  # one of several, and nobody knows which of them is meant
+    divides = f"// {was}" in lines[at]
+    above = at - 1
+    while above >= 0 and lines[above].lstrip().startswith("#"):
+        told = EACH.sub(lambda each: f"{int(each[1]) * now // int(was)}{each[2]}", lines[above])
+        lines[above] = told if divides else number.sub(str(now), lines[above])
+        above -= 1
+
+
 def with_numbers(text: str, numbers: Mapping[int, int]) -> str:
-    """The source with these numbers at these places, and nothing else changed."""
+    """The source with these numbers at these places, in what is said of them too, and nothing else changed."""
     lines, known = text.split("\n"), _numbers(source.parse(text))
     for place, now in sorted(numbers.items(), reverse=True):
-        _, at = known[place]
+        node, at = known[place]
+        _retold(lines, at.start.line - 1, node.value, now)
         line = lines[at.start.line - 1]
         lines[at.start.line - 1] = f"{line[: at.start.column]}{now}{line[at.end.column :]}"
     return "\n".join(lines)

@@ -90,6 +90,10 @@ class Choice:
     best_gain: float
 
 
+def _counted(warps: int) -> str:
+    return f"{warps} warp" if warps == 1 else f"{warps} warps"
+
+
 def per_thread(kernel: str, name: str, each: int, cap: int | None = None, held: int = 1) -> Rule:
     step = max(each * THREADS_PER_WARP // held, 1)
     columns = f"steps of {cap} columns with " if cap is not None else ""
@@ -105,7 +109,7 @@ def per_thread(kernel: str, name: str, each: int, cap: int | None = None, held: 
 
 def always(kernel: str, name: str, warps: int) -> Rule:
     """The same count at any width: for a race, and for a patch where there is no block that it could follow."""
-    return Rule(kernel, name, str(warps) if warps <= ANYWHERE else "{most}", lambda _: warps, f"{warps} warps")
+    return Rule(kernel, name, str(warps) if warps <= ANYWHERE else "{most}", lambda _: warps, _counted(warps))
 
 
 def _steps(kernel: str, name: str, table: Mapping[int, int], held: int = 1) -> Rule | None:
@@ -124,8 +128,8 @@ def _steps(kernel: str, name: str, table: Mapping[int, int], held: int = 1) -> R
     def warps_of(block: int) -> int:
         return next((warps for edge, warps in edges[:-1] if block <= edge), max(last, min(block // widest, MOST_WARPS)))
 
-    listed = [f"{warps} warps up to a block of {block}" for block, warps in edges[:-1]]
-    says = ", ".join([*listed, f"{last} {'beyond' if listed else 'warps'}"])
+    listed = [f"{_counted(warps)} up to a block of {block}" for block, warps in edges[:-1]]
+    says = ", ".join([*listed, f"{last} beyond" if listed else _counted(last)])
     return Rule(kernel, name, _steps_text(edges, widest), warps_of, says)
 
 

@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import commas
+from bot.engine import commas, exchanging
 from bot.engine.bindings import bound_in
 from bot.engine.finding import findall
 
@@ -53,7 +52,9 @@ class LaunchSite:
 
 
 @lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def parse(text: str) -> cst.Module:
+    """Once, whoever asks: no node ever changes."""
     try:
         return cst.parse_module(text)
     except (cst.ParserSyntaxError, RecursionError, ValueError) as error:
@@ -215,8 +216,32 @@ def last_binding(site: LaunchSite, name: str) -> int | None:
     return bound[-1]
 
 
+@lru_cache(maxsize=16)
+def _empty(indent: str, newline: str) -> cst.Module:
+    return cst.Module(body=(), default_indent=indent, default_newline=newline)
+
+
+PLAIN = _empty("    ", "\n")
+
+
+@lru_cache(maxsize=512)
+def _remembered(node: cst.CSTNode, module: cst.Module) -> str:
+    return str(module.code_for_node(node))
+
+
 def code(node: cst.CSTNode) -> str:
-    return str(cst.Module(body=()).code_for_node(node))
+    return _remembered(node, PLAIN) if isinstance(node, cst.FunctionDef) else str(PLAIN.code_for_node(node))
+
+
+def written(module: cst.Module) -> str:
+    """The text of a module. Of what a change left as it was it is known already."""
+    ways = module.default_indent, module.default_newline
+    plain = _empty(*ways)
+    body = "".join(_remembered(one, plain) for one in module.body)
+    text = "".join((*map(plain.code_for_node, module.header), body, *map(plain.code_for_node, module.footer)))
+    if not module.has_trailing_newline:
+        return text.removesuffix(module.default_newline)
+    return text or str(module.default_newline)
 
 
 def expression(text: str) -> cst.BaseExpression:
@@ -255,22 +280,7 @@ def with_statements(function: cst.FunctionDef, body: Sequence[cst.BaseStatement]
 
 def replaced(module: cst.Module, old: cst.CSTNode, new: cst.CSTNode) -> cst.Module:
     """The module with one node in place of another. A node of an earlier module is not found, and that is a bug."""
-    if any(one is old for one in module.body):  # most are, and nothing else need be gone through for them
-        return module.with_changes(body=tuple(new if one is old else one for one in module.body))
-    found = False
-
-    class Replace(cst.CSTTransformer):  # type: ignore[misc]
-        def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> cst.CSTNode:
-            nonlocal found
-            if original_node is old:
-                found = True
-                return new
-            return updated_node
-
-    changed = module.visit(Replace())
-    if not found:
-        raise AssertionError("the node to replace is of another module")
-    return cst.ensure_type(changed, cst.Module)
+    return cst.ensure_type(exchanging.exchanged(module, {old: (new,)}), cst.Module)
 
 
 def with_argument(call: cst.Call, name: str, value: cst.BaseExpression) -> cst.Call:
@@ -323,34 +333,19 @@ def line_of(site: LaunchSite) -> cst.SimpleStatementLine:
 
 
 def exchanged(tree: cst.CSTNode, new: Mapping[cst.CSTNode, cst.CSTNode]) -> cst.CSTNode:
-    """The tree with nodes for nodes. What stands below one that goes is not looked at."""
-
-    class Exchange(cst.CSTTransformer):  # type: ignore[misc]  # libcst is not followed
-        def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> cst.CSTNode:
-            return new.get(original_node, updated_node)
-
-    return cst.ensure_type(tree.visit(Exchange()), cst.CSTNode)
+    """The tree with nodes for nodes."""
+    return exchanging.exchanged(tree, {old: (one,) for old, one in new.items()})
 
 
 def spliced(module: cst.Module, changes: Sequence[tuple[cst.CSTNode, Sequence[cst.BaseStatement]]]) -> cst.Module:
-    """The module with statements replaced by others in the same block, all at once: a change makes new nodes of all."""
-    found: set[int] = set()
-
-    class Splice(cst.CSTTransformer):  # type: ignore[misc]
-        def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> Any:
-            for number, (old, new) in enumerate(changes):
-                if original_node is old:
-                    found.add(number)
-                    return cst.FlattenSentinel(new)
-            return updated_node
-
-    changed = module.visit(Splice())
-    if len(found) != len(changes):
-        raise AssertionError("a statement to replace is of another module")
-    return cst.ensure_type(changed, cst.Module)
+    """The module with statements replaced by others in the same block, all at once: a change makes new nodes of those
+    that hold it."""
+    return cst.ensure_type(exchanging.exchanged(module, dict(changes)), cst.Module)
 
 
-def split_above(line: cst.SimpleStatementLine | cst.For) -> tuple[tuple[cst.EmptyLine, ...], tuple[cst.EmptyLine, ...]]:
+def split_above(
+    line: cst.SimpleStatementLine | cst.For | cst.If,
+) -> tuple[tuple[cst.EmptyLine, ...], tuple[cst.EmptyLine, ...]]:
     """The empty lines above a line, and from the first comment on what is said of it."""
     above = tuple(line.leading_lines)
     at = next((at for at, found in enumerate(above) if found.comment is not None), len(above))

@@ -52,6 +52,15 @@ def test_a_sum_that_has_no_name_divides_once_as_well() -> None:
     assert after is not None and "e * 2 * (1.0 / tl.sum(e, axis=0)) - share" in after
 
 
+def test_a_cap_stays_a_division() -> None:
+    """cross_entropy caps the label's own logit by itself, and its row was no longer as large."""
+    capped = SOFTMAX.replace("    top = tl.max", "    v = top_of * tanh(v / top_of)\n    top = tl.max")
+    after = divided_once(capped)
+    assert after is not None and "tanh(v / top_of)" in after and "e * 2 * (1.0 / d)" in after
+    uncapped = capped.replace("tanh(v / top_of)", "abs(v / top_of)")
+    assert "abs(v * (1.0 / top_of))" in (divided_once(uncapped) or "")
+
+
 def test_it_says_which_figures_are_of_a_sketch() -> None:
     found = divide_once.rewrite(SOFTMAX)
     assert found is not None and found.kernels == ("_k",)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from itertools import pairwise
 
-from bot.engine.nearby import MOST, MOST_HELD, Nearby, nearby, with_numbers
+from bot.engine.nearby import MOST, MOST_HELD, Nearby, _numbers, nearby, with_numbers
+from bot.engine.source import parse
 
 HEAD = """import torch
 import triton
@@ -324,3 +325,46 @@ def test_each_says_where_it_stands() -> None:
     for one in around(AFTER):
         line = AFTER.split("\n")[int(one.says.rpartition("line ")[2].rstrip(")")) - 1]
         assert str(one.was) in line
+
+
+TOLD = """
+def launch(x, n):
+    # Ours alone.
+    m = 4096
+    # Two where a row of up to 4096 columns leaves room,
+    # and 40960 is another number.
+    programs = 2 if n <= 4096 else 1
+    # 16 elements a thread: first in a race of 512.
+    num_warps = min(max(n // 512, 1), 32)
+    # Up to 8192, or 8192.
+    size = 8192 if n > 8192 else n
+    return programs, num_warps, size, m
+"""
+
+
+def _renumbered(line: str, was: int, now: int) -> str:
+    """With the first such number of that line changed."""
+    row = next(at for at, one in enumerate(TOLD.split("\n"), 1) if line in one)
+    places = [place for place, (node, at) in enumerate(_numbers(parse(TOLD))) if at.start.line == row]
+    mine = [place for place in places if _numbers(parse(TOLD))[place][0].value == str(was)]
+    return with_numbers(TOLD, {mine[0]: now})
+
+
+def test_what_is_said_of_a_number_says_the_one_that_it_is_now() -> None:
+    """rms_norm's winner had 2048 below a line that said 4096."""
+    text = _renumbered("programs = 2", 4096, 2048)
+    changed = {"4096 columns": "2048 columns", "n <= 4096": "n <= 2048"}
+    expected = TOLD
+    for old, new in changed.items():
+        expected = expected.replace(old, new)
+    assert text == expected
+
+
+def test_a_block_by_half_as_much_is_half_as_many_elements_a_thread() -> None:
+    text = _renumbered("num_warps = min", 512, 256)
+    assert "# 8 elements a thread: first in a race of 512." in text and "n // 256" in text
+
+
+def test_of_two_numbers_alike_nobody_knows_which_is_meant() -> None:
+    text = _renumbered("size = ", 8192, 4096)
+    assert "# Up to 8192, or 8192." in text and "size = 4096 if n > 8192" in text

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -83,6 +87,7 @@ def test_store_launch_shortcut_and_division_change_and_nothing_else() -> None:
     gone, new = changes(LOSS, after)
     assert [line for line in gone if line] == [
         "    _k[(rows,)](x, x.stride(0), grads, cols, BLOCK_SIZE=1024)",
+        "    # It is 1.0 most of the time",
         "    if torch.equal(grad_output, torch.tensor(1.0, device=grad_output.device)):",
         "        return grads",
         "        found = backward(x, grad_output, grads)",
@@ -95,6 +100,8 @@ def test_store_launch_shortcut_and_division_change_and_nothing_else() -> None:
         "            res = res * tl.load(scale_ptr).to(tl.float32)",
         f"    # {scale_at_store.WHY}",
         "    is_number = grad_output.dim() == 0 and grad_output.device == grads.device",
+        f"    # {scale_at_store.AGAIN}",
+        "    is_number = is_number and not (torch.is_grad_enabled() and grad_output.requires_grad)",
         "    _k[(rows,)](x, x.stride(0), grads, cols, BLOCK_SIZE=1024, scale_ptr=grad_output if is_number else None)",
         f"    # {scale_at_store.DONE}",
         "    if is_number:",
@@ -161,3 +168,29 @@ def test_a_product_stays_when_it_is_not_sure(why: str, before: str, after: str) 
 
 def test_a_gradient_that_the_forward_made_is_for_another_rewrite() -> None:
     assert folded(sample("jsd")) is None
+
+
+TWICE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import torch
+from after import backward
+
+x, number = torch.randn(3, 40), torch.tensor(1.5, requires_grad=True)
+with torch.no_grad():  # as in a step of training
+    assert torch.equal(backward(x, number, torch.empty_like(x)), -1.5 * x)
+again = backward(x, number, torch.empty_like(x))  # with create_graph
+assert torch.equal(again, -1.5 * x)
+(of_number,) = torch.autograd.grad(again.sum(), number)
+torch.testing.assert_close(of_number, -x.sum())
+"""
+
+
+def test_who_differentiates_once_more_still_can(tmp_path: Path) -> None:
+    """kl_div's winner handed out a gradient that knew nothing of the weight of its loss."""
+    after = folded(LOSS)
+    assert after is not None
+    (tmp_path / "after.py").write_text(after, encoding="utf-8")
+    command = [sys.executable, "-c", TWICE, str(tmp_path)]
+    ended = subprocess.run(command, env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr

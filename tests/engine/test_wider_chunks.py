@@ -61,7 +61,7 @@ def test_three_lines_follow_the_one_that_says_how_wide_a_chunk_is() -> None:
     assert changes(LOSS, after) == (
         [],
         [
-            "    # Every chunk reads all of weight: a 12th of what it and rows take makes fewer of them.",
+            "    # Every chunk reads all of weight: a 12th of what it and rows take, on top, makes fewer of them.",
             "    most_rows = max(chunk_rows, (chunk_rows + (n_rows + classes) * width // (12 * classes)) // 8 * 8)",
             "    fewest_chunks = (n_rows + most_rows - 1) // most_rows",
             "    chunk_rows = max(chunk_rows, min(most_rows, "

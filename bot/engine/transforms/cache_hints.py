@@ -142,7 +142,7 @@ def loads_in_lines(text: str, before: str) -> str:
                 return new.with_changes(value=call.with_deep_changes(call.func, value=_on_lines(inner, indent)))
             return new.with_changes(value=_on_lines(call, indent))
 
-    return str(cst.ensure_type(source.parse(text).visit(Break()), cst.Module).code) if long else text
+    return source.written(cst.ensure_type(source.parse(text).visit(Break()), cst.Module)) if long else text
 
 
 def _on_lines(call: cst.Call, indent: int) -> cst.Call:

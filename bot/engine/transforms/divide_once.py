@@ -10,6 +10,9 @@ The product is rounded twice, which is what the approximate division of Triton i
 below 2.9e-39 is infinite, and of one above 8.5e37 it may be zero. A sum of exponentials below a maximum, or a count, is
 neither; of any other d nothing is argued, and the checks have the word.
 
+A cap, `cap * tanh(x / cap)`, stays a division: cross_entropy caps a row, and the label's own logit by itself, and says
+that the largest of the row is no less than that logit. With a product for the row alone it was, by some last bits.
+
 Refused where something is divided by a row, by an expression other than a sum, a maximum or a minimum of one, or by a
 constant, and where a kernel speaks of two axes: what is one number there is not sure.
 """
@@ -40,7 +43,8 @@ def _divisions(kernel: cst.FunctionDef) -> list[cst.CSTNode]:
         is_known = isinstance(by, cst.Name) or kernels.called_name(cst.ensure_type(by, cst.Call)) in columns.REDUCTIONS
         return is_row and is_known and not columns.holds(by, columns.is_arange, rows)
 
-    plain = [cst.ensure_type(node, cst.BinaryOperation) for node in findall(kernel, QUOTIENT)]
+    capped = {node for call in kernels.calls(kernel, "tanh") for node in findall(call, QUOTIENT)}
+    plain = [cst.ensure_type(node, cst.BinaryOperation) for node in findall(kernel, QUOTIENT) if node not in capped]
     shorter = [cst.ensure_type(node, cst.AugAssign) for node in findall(kernel, SHORTER)]
     return [
         *(node for node in plain if of_a_row(node.left, node.right)),

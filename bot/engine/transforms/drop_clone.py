@@ -308,7 +308,7 @@ def _done(modules: Modules, cloned: Cloned) -> tuple[dict[str, str], str, Cloned
     changes: Changes = {cloned.path: [*_imported(modules[cloned.path]), (cloned.line, _chosen(cloned, writer.plain))]}
     function = _writes_elsewhere(writer, launched)
     changes[writer.path] = [*changes.get(writer.path, []), (writer.function, [function])]
-    texts = {path: str(source.spliced(modules[path], mine).code) for path, mine in changes.items()}
+    texts = {path: source.written(source.spliced(modules[path], mine)) for path, mine in changes.items()}
     return texts, str(launched.kernel.name.value), cloned
 
 

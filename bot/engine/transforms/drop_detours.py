@@ -32,9 +32,10 @@ from bot.engine.source import LONGEST, LaunchSite, NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite
 
 STORED = "In the type that it ends up in: the kernel rounds as it stores."
-TYPED = "In {}.dtype now, and no longer in float32."
 LOADED = "As it is: the kernel makes float32 of what it loads."
-COUNTED = "Rows are counted in 64 bits: in a tensor that others hold they may lie far apart."
+COUNTED = "Rows are counted in 64 bits: nothing here says how far apart they lie."
+OLD_TYPE = re.compile(r"\b(?:torch\.)?(?:fp32|float32)\b")
+"""In what is said behind a line, of the value that it makes."""
 
 
 @dataclass(slots=True)
@@ -120,8 +121,10 @@ def _in_its_type(module: cst.Module, site: LaunchSite, kernel: cst.FunctionDef, 
     edits.above[result.line] = STORED
     for received in result.received:
         _uncast(edits, received.cast)
-        if re.search("fp32|float32", str(getattr(received.line.trailing_whitespace.comment, "value", ""))):
-            edits.above[received.line] = TYPED.format(received.cast.like)
+        comment = received.line.trailing_whitespace.comment
+        if comment is not None and OLD_TYPE.search(comment.value):
+            told = OLD_TYPE.sub(f"{received.cast.like}.dtype", comment.value)
+            edits.exchanged[comment] = comment.with_changes(value=told)
     if result.cast is not None:
         _uncast(edits, result.cast)
     edits.returned += [str(site.function.name.value)] if result.received else []
@@ -179,7 +182,7 @@ def rewrite(text: str, only: str = "") -> Rewrite | None:
         if edits:
             every.more(edits)
             done.append(str(kernel.name.value))
-    changed = str(module.visit(_Editor(every)).code) if done else ""
+    changed = source.written(module.visit(_Editor(every))) if done else ""
     known = set(text.splitlines())
     if not done or any(len(line) > LONGEST for line in changed.splitlines() if line not in known):
         return None

@@ -287,7 +287,7 @@ def _change(relied_on: Collection[str], module: cst.Module, name: str) -> cst.Mo
         raise NotUnderstood(f"{name} is launched {len(found)} times, or in a way that nobody can read")
     (site,) = found
     line, made, pointer, given = _sorted_rows(site, kernel)
-    search = _search(str(module.code), name, pointer)
+    search = _search(source.written(module), name, pointer)
     _refuse_others(site, kernel, search, given)
     parameters = source.parameters(kernel)
     gone = {parameters.index(pointer), parameters.index(search.stride)}

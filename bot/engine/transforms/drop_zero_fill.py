@@ -262,7 +262,7 @@ def rewrite(text: str) -> Rewrite | None:
     names = list(dict.fromkeys(filled.name for _, filled in done))
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     return Rewrite(
-        text=str(changed.code),
+        text=source.written(changed),
         kernels=tuple(dict.fromkeys(site.kernel for site, _ in done)),
         title="No zeros where the kernel writes every element",
         why=f"{listed} {'is' if len(names) == 1 else 'are'} filled with zeros that nobody reads: the kernel writes "

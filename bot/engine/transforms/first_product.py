@@ -297,7 +297,7 @@ def rewrite(text: str) -> Rewrite | None:
     except (NotUnderstood, RecursionError):  # a text that is nested too deep
         return None
     return Rewrite(
-        text=str(made.code),
+        text=source.written(made),
         kernels=(),
         title="Write the first product of a sum",
         why=f"{one.name} is filled with zeros, which the product of the first chunk reads to be added to them: three "

@@ -107,7 +107,7 @@ def rewrite(text: str) -> Rewrite | None:
     if not found:
         return None
     return Rewrite(
-        text=str(source.spliced(module, [change for _, changes in found for change in changes]).code),
+        text=source.written(source.spliced(module, [change for _, changes in found for change in changes])),
         kernels=tuple(dict.fromkeys(name for one, _ in found for name in chunks.launched(one))),
         title="Free what a chunk of rows leaves",
         why="The names of a loop hold their tensors until they are given others. Each is freed behind the last line "

@@ -204,7 +204,7 @@ def rewrite(text: str) -> Rewrite | None:
     if not found:
         return None
     return Rewrite(
-        text=str(longer.code),
+        text=source.written(longer),
         kernels=tuple(dict.fromkeys(name for _, names in found for name in names)),
         title=TITLE,
         why=_why(lists),

@@ -187,7 +187,7 @@ def rewrite(text: str) -> Rewrite | None:
         made = _made(module) if module is not None else None
     except (NotUnderstood, RecursionError):
         return None
-    return Rewrite(text=str(made.code), kernels=(), title=TITLE, why=WHY) if made is not None else None
+    return Rewrite(text=source.written(made), kernels=(), title=TITLE, why=WHY) if made is not None else None
 
 
 def applies(text: str) -> bool:

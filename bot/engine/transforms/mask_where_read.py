@@ -376,7 +376,7 @@ def rewrite(text: str, relied_on: Collection[str] = ()) -> Rewrite | None:
         except NotUnderstood:
             continue
         return Rewrite(
-            text=str(long_lines.in_lines(source.spliced(module, new), text).code),
+            text=source.written(long_lines.in_lines(source.spliced(module, new), text)),
             kernels=(pair.reader.name.value,),
             title=TITLE,
             why=f"{pair.mask.kernel.name.value} fills a matrix that says of each place whether it counts, and "

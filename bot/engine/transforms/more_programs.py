@@ -225,7 +225,7 @@ def _room_for(module: cst.Module, line: cst.SimpleStatementLine, value: cst.Base
     if source.value(line) is not value:
         return source.LONGEST
     before = source.code(line.with_changes(leading_lines=())).partition(source.code(value))[0]
-    return source.LONGEST - indent_of(str(module.code), line) - len(before.strip()) - 1
+    return source.LONGEST - indent_of(source.written(module), line) - len(before.strip()) - 1
 
 
 def _product(times: str, count: str, room: int) -> cst.BaseExpression:
@@ -257,7 +257,7 @@ def rewrite(text: str, up_to: int | None = None) -> Rewrite | None:
         return None
     (done,) = found
     return Rewrite(
-        text=str(done.module.code),
+        text=source.written(done.module),
         kernels=done.kernels,
         title=done.title,
         why="A program that walks over its rows waits for each of them; its neighbours work meanwhile.",

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import addresses, kernels, runs, source
+from bot.engine import addresses, callers, kernels, runs, source
 from bot.engine.bindings import times_bound
 from bot.engine.finding import findall, nodes
 from bot.engine.source import LaunchSite, NotUnderstood
@@ -35,7 +35,6 @@ from bot.engine.transforms.rewrite import Rewrite, each_kernel
 
 AT_MOST = 64
 WHY = "Wider tiles hold more than a thread has registers for."
-GIVEN = "given_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,20 +152,15 @@ def _refuse_other_uses(kernel: cst.FunctionDef, tiles: Tiles) -> None:
         raise NotUnderstood("it asks how many programs there are")
 
 
-def _is_none_by_default(function: cst.FunctionDef, name: str) -> bool:
-    found = [p for kind in ("params", "kwonly_params") for p in getattr(function.params, kind) if p.name.value == name]
-    return len(found) == 1 and found[0].default is not None and m.matches(found[0].default, m.Name("None"))
-
-
 def _lines(site: LaunchSite, tiles: Tiles) -> list[cst.BaseStatement]:
-    name, given = tiles.variable, GIVEN + tiles.variable
+    name, given = tiles.variable, callers.GIVEN + tiles.variable
     least = f"min({name}, {AT_MOST})"
     if name not in source.parameters(site.function):
         return [tiles.made, source.assignment(f"{name} = {least}", WHY)]
-    if not _is_none_by_default(site.function, name) or findall(site.function, m.Name(given)):
+    if not callers.is_none_by_default(site.function, name) or findall(site.function, m.Name(given)):
         raise NotUnderstood("a caller always says how wide a tile is, or a name is taken")
     before = source.assignment(f"{given} = {name}").with_changes(leading_lines=tiles.made.leading_lines)
-    after = source.assignment(f"{name} = {least} if {given} is None else {name}", WHY)
+    after = source.assignment(f"{name} = {callers.kept(least, name)}", WHY)
     return [before, tiles.made.with_changes(leading_lines=()), after]
 
 

@@ -80,4 +80,4 @@ def placed_above(
     context = context_of(function)
     new = list((_within(own, context) if context else own).body)
     new[0] = new[0].with_changes(leading_lines=(cst.EmptyLine(), cst.EmptyLine()))
-    return str(source.spliced(module, [(function, [*new, *changed])]).code)
+    return source.written(source.spliced(module, [(function, [*new, *changed])]))

@@ -159,7 +159,7 @@ def _pipeline(module: cst.Module, name: str) -> cst.Module:
     assert kernel is not None
     if not kernels.is_kernel(kernel) or findall(kernel, m.Name(PARAMETER) | m.Name(BITS)):
         raise NotUnderstood("it chooses its numbers by itself, or loads ahead already")
-    text = str(module.code)
+    text = source.written(module)
     block = _block_of(text, kernel)
     loops = _loops(kernel, block)
     if not loops:
@@ -173,7 +173,7 @@ def _in_small_steps(module: cst.Module, name: str, block: str) -> cst.Module:
     """Where it is launched in this file. A launch elsewhere keeps its steps, which may be small enough."""
     rule = settings_table.per_thread(name, block, EACH, CAP)
     try:
-        return source.parse(settings_table.write(str(module.code), rule, WHY_STEPS))
+        return source.parse(settings_table.write(source.written(module), rule, WHY_STEPS))
     except NotUnderstood:
         return module
 

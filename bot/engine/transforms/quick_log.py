@@ -64,7 +64,7 @@ def rewrite(text: str) -> Rewrite | None:
     except NotUnderstood:
         return None
     return Rewrite(
-        text=str(module.code),
+        text=source.written(module),
         kernels=takers,
         title="Take the logarithm that the GPU has an instruction for",
         why="tl.log is a polynomial of some twenty-five instructions an element, and no shorter to the base of two. "

@@ -171,7 +171,7 @@ def _reduced(modules: Modules, path: str, where: str, tile: Tile) -> Done:
     inside: Changes = [(one.loop, _added(one, name)) for one in row_stores.stores_of(matrix)]
     changes: dict[str, Changes] = {path: inside}
     changes[where] = [*changes.get(where, []), (tile.line, [tile.narrow()])]
-    texts = {one: str(source.spliced(modules[one], mine).code) for one, mine in changes.items()}
+    texts = {one: source.written(source.spliced(modules[one], mine)) for one, mine in changes.items()}
     return Done(texts, tile, is_returned)
 
 

@@ -123,7 +123,7 @@ def each_kernel(
         except (NotUnderstood, RecursionError):  # a sum of hundreds of terms is as deep a tree
             continue
         done.append(name)
-    written = str(long_lines.in_lines(module, text).code) if done else ""
+    written = source.written(long_lines.in_lines(module, text)) if done else ""
     return Rewrite(text=written, kernels=tuple(done), title=title, why=why, seen=seen) if done else None
 
 

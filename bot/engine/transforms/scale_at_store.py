@@ -7,7 +7,8 @@ tensor without dimensions takes far longer than its bytes. On an H200 kl_div's b
 result is one of that number.
 
 Looked for where the shortcut `torch.equal(grad_output, torch.tensor(1.0, ...))`, or the same read by the host, stands
-behind the one launch that wrote the gradient. A factor with dimensions, or of another device, goes to torch as before.
+behind the one launch that wrote the gradient. A factor with dimensions, or of another device, goes to torch as before,
+and so does one that is to be differentiated by: the kernel's product has no gradient.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from bot.engine.transforms.rewrite import Rewrite, each_kernel
 
 PARAMETER, VARIABLE = "scale_ptr", "is_number"
 WHY = "One number for all elements: the kernel multiplies by it as it stores, and the host need not look at it."
-DONE = "The kernel multiplied by it. One row of a padded tensor has no padding in a product, and none here."
+AGAIN = "Who differentiates once more asks torch."
+DONE = "The kernel has multiplied by it. A single row keeps no padding in a product, so it keeps none here."
 DIVIDED = "The number is divided, not the tensor."
 SIZES = m.Name("shape") | m.Name("stride") | m.Name("device") | m.Name("dtype") | m.Name("numel") | m.Name("dim")
 NEW = ("empty", "zeros", "new_empty", "new_zeros", "empty_like", "zeros_like")
@@ -154,12 +156,13 @@ def _host(site: LaunchSite, ending: Ending) -> list[tuple[cst.CSTNode, list[cst.
         raise NotUnderstood("the gradient has another name, or something in it already")
     alone = f"{VARIABLE} = {factor}.dim() == 0 and {factor}.device == {ending.gradient}.device"
     call = source.with_argument(site.call, PARAMETER, source.expression(f"{factor} if {VARIABLE} else None"))
-    said = read_the_number.without_reason(tuple(ending.shortcut.leading_lines))
-    above = (*said, *source.comment_lines(DONE))
+    # What its author said of it, that there is nothing to multiply by, is true no longer.
+    above = (*source.split_above(ending.shortcut)[0], *source.comment_lines(DONE))
     shortcut = ending.shortcut.with_changes(test=cst.Name(VARIABLE), leading_lines=above)
     early = source.assignment(f"return {ending.gradient}.view({ending.gradient}.shape)")
     shortcut = shortcut.with_changes(body=shortcut.body.with_changes(body=[early]))
-    lines = source.launched_after(site, [source.assignment(alone, WHY)], call)
+    once = f"{VARIABLE} = {VARIABLE} and not (torch.is_grad_enabled() and {factor}.requires_grad)"
+    lines = source.launched_after(site, [source.assignment(alone, WHY), source.assignment(once, AGAIN)], call)
     return [(source.line_of(site), lines), (ending.shortcut, [shortcut])]
 
 

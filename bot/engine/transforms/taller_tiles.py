@@ -239,7 +239,7 @@ def rewrite(files: Mapping[str, str]) -> FilesRewrite | None:
             new = {source.value(height.line): (2 * height.rows, COMMENT), **_halved(modules, tall)}
         except NotUnderstood:
             continue
-        texts = {path: str(with_numbers(module, new).code) for path, module in modules.items()}
+        texts = {path: source.written(with_numbers(module, new)) for path, module in modules.items()}
         why = WHY.format(name=height.name, old=height.rows, new=2 * height.rows)
         return FilesRewrite({path: text for path, text in texts.items() if text != files[path]}, tall, TITLE, why)
     return None

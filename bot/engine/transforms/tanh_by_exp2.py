@@ -101,7 +101,7 @@ def rewrite(text: str) -> Rewrite | None:
     except NotUnderstood:
         return None
     return Rewrite(
-        text=str(module.code),
+        text=source.written(module),
         kernels=takers,
         title="Take tanh without a branch",
         why="libdevice's tanh is a polynomial below 0.6 and an exponential above, behind a branch that nearly every "

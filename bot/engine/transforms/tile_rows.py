@@ -22,7 +22,7 @@ from bot.engine.transforms.rewrite import Rewrite, each_kernel
 
 TILE = 1024
 TILE_WARPS = 4
-WHY = "Tiles of a row, 8 elements a thread at any width, leave room for many programs on one multiprocessor."
+WHY = "Tiles of a row, at most 8 elements a thread, leave room for many programs on one multiprocessor."
 
 
 @dataclass(frozen=True, slots=True)

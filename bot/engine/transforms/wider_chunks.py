@@ -53,7 +53,7 @@ WAYS = {
 }
 """The others are for a race to tell: rows that fill the tiles of a product, and fewer more where a row holds several
 blocks as wide as its logits."""
-WHY = "Every chunk reads all of {weight}: a {share}th of what it and {rows} take makes fewer of them."
+WHY = "Every chunk reads all of {weight}: a {share}th of what it and {rows} take, on top, makes fewer of them."
 FREED = "Every chunk reads all of {weight}: wider ones take what is freed, and a {share}th of it and {rows}."
 MOST, FEWEST = "most_rows", "fewest_chunks"
 
@@ -111,7 +111,7 @@ def rewrite(text: str, way: str = "") -> Rewrite | None:
     if not found:
         return None
     return Rewrite(
-        text=str(source.spliced(module, changes).code),
+        text=source.written(source.spliced(module, changes)),
         kernels=tuple(dict.fromkeys(name for chunked in found for name in chunks.launched(chunked))),
         title="Fewer and wider chunks" + (f", {way.replace('_', ' ')}" if way else ""),
         why=_why(found[0], chosen),
