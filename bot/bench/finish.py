@@ -5,11 +5,12 @@ Where policy lets the target branch judge, its copies of the tests and of what s
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from bot.bench import shared_tests
+from bot.bench import proof, shared_tests
 from bot.bench.clearing import clear
 from bot.bench.commands import run_command
 from bot.bench.gpu import Gpu
@@ -37,7 +38,10 @@ def _run(
     kernels: Path | None = None,
     **words: str,
 ) -> CommandRun:
-    """The run as the target describes the command: where this machine keeps its Python is nobody's business."""
+    """The run as the target describes the command: where this machine keeps its Python is nobody's business. What was
+    installed beside that Python is found by its name, as a Makefile that says `ruff` asks."""
+    beside = {"PATH": os.pathsep.join((str(Path(words["python"]).parent), os.environ.get("PATH", os.defpath)))}
+    environment = {**beside, **environment} if os.sep in words["python"] else environment
     run = run_command(_argv(command, **words), tree, environment, deadline, gpu=gpu, kernels=kernels)
     return run.model_copy(update={"argv": _argv(command, **{**words, "python": "python"})})
 
@@ -99,16 +103,19 @@ def _test(tree: Path, site: KernelSite, test: str, python: str, gpu: Gpu | None)
     What does not go well so is said by one alone."""
 
     def run(kernels: Path | None, command: Sequence[str], environment: Mapping[str, str]) -> CommandRun:
-        return _run(tuple(command), tree, dict(environment), TEST_DEADLINE, gpu, kernels, python=python, test=test)
+        words = {"python": python, "test": test}
+        ran = _run(tuple(command), tree, dict(environment), TEST_DEADLINE, gpu, kernels, **words)
+        return proof.held(ran, tree, site)
 
-    environment, count = dict(site.environment), shared_tests.hands(site.test_command, gpu)
+    command, environment = proof.words(site, dict(site.environment))
+    count = shared_tests.hands(site.test_command, gpu)
     if count > 1:
         kernels = _kernels(tree)
         kernels.mkdir(exist_ok=True)
-        together = shared_tests.shared(partial(run, kernels), site.test_command, environment, count)
+        together = shared_tests.shared(partial(run, kernels), command, environment, count)
         if together is not None:
-            return together
-    return run(None, site.test_command, environment)
+            return proof.held(together, tree, site)
+    return run(None, command, environment)
 
 
 def _tests(

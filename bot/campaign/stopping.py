@@ -22,10 +22,12 @@ WEAKEST_PERCENT = 80.0
 
 
 def is_stagnant(verdict: Verdict) -> bool:
-    """A variant that passed every guardrail and still gained less than 1 % (L-44: failures do not count)."""
-    gain = verdict.gain_over_best
-    passed = verdict.decision is not Decision.REJECTED
-    return passed and gain is not None and gain < MIN_IMPROVEMENT
+    """A variant that passed every guardrail and still gained less than 1 %, or less than this machine's noise lets
+    anybody claim (L-44: failures do not count)."""
+    gain, decision = verdict.gain_over_best, verdict.decision
+    if gain is None or decision is Decision.REJECTED:
+        return False
+    return gain < MIN_IMPROVEMENT or decision is Decision.INCONCLUSIVE
 
 
 def did_not_run(played: Round) -> bool:

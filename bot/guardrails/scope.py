@@ -81,6 +81,19 @@ def _callers(old: ast.Module, new: ast.Module) -> Iterator[str]:
             yield f"the signature of {name} changed, and callers rely on it"
 
 
+def _tuned(tree: ast.Module) -> set[str]:
+    """Private functions that choose their launch numbers themselves; of public ones callers see all decorators."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("_")]
+    return {f.name for f in functions if any("autotune" in ast.unparse(one) for one in f.decorator_list)}
+
+
+def _untuned(old: ast.Module, new: ast.Module) -> Iterator[str]:
+    """A list may be tuned, and not be taken away: on another GPU it is what finds the numbers."""
+    there = {node.name for node in ast.walk(new) if isinstance(node, ast.FunctionDef)}
+    for name in sorted((_tuned(old) & there) - _tuned(new)):
+        yield f"{name} chose its launch numbers itself (triton.autotune) and does so no more: change its list instead"
+
+
 def _docstrings(tree: ast.Module) -> list[str]:
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Module | Definition)]
     return [text for node in nodes if (text := ast.get_docstring(node))]
@@ -112,7 +125,7 @@ def _remarks(before: str, after: str) -> Iterator[str]:
 def _compare(path: str, before: str, after: str, relied_on: tuple[str, ...]) -> list[Finding]:
     try:
         old, new = parse(before), parse(after)
-        said = [*_callers(old, new), *_words(old, new), *_remarks(before, after)]
+        said = [*_callers(old, new), *_untuned(old, new), *_words(old, new), *_remarks(before, after)]
         said += [
             f"{name} cannot be called any more as it is, and another file imports it: keep its parameters"
             for name in left_behind(old, new, relied_on)

@@ -29,3 +29,9 @@ class KernelSite(Word):
     """Private functions of its files that others import, tests among them: they are called as they are today."""
     environment: tuple[tuple[str, str], ...] = ()
     """Extra variables for the test command, e.g. TRITON_INTERPRET=1 where there is no GPU."""
+
+    @property
+    def benchmark_command(self) -> tuple[str, ...]:
+        """Liger's scripts keep the figures that their table has: whoever times v0 and then a winner on one GPU would
+        read v0 twice."""
+        return ("python", self.benchmark_file, *(("--overwrite",) if self.preset == "liger" else ()))

@@ -31,7 +31,7 @@ def _of_winner(campaign: Campaign, number: int) -> str:
     if profile is None or not number:
         return ""
     if campaign.pushed and view.is_static(campaign):
-        return f"Time v{number} on a GPU before its figure is quoted: {code(profile.site.benchmark_file)}."
+        return f"Time v{number} on a GPU before its figure is quoted: {code(' '.join(profile.site.benchmark_command))}."
     if not campaign.pushed and campaign.outcome:
         return f"The change is in {code(f'{view.kernel(campaign)}_v{number}.py')}. It was not applied."
     return ""

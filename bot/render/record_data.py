@@ -36,7 +36,7 @@ def manifest(campaign: Campaign, profile: Profile, created: str) -> str:
         "target_shapes": [case.id for case in profile.suite.cases],
         "kernel_source": list(site.files),
         "test_command": [part.replace("{test}", site.test_file) for part in site.test_command],
-        "benchmark_command": ["python", site.benchmark_file],
+        "benchmark_command": list(site.benchmark_command),
         "quick_command": None,
         "representative_shapes": None,
         "git_commit": True,

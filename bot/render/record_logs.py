@@ -203,7 +203,7 @@ def _log_piece(so: So, line: JournalLine) -> str:
 
 
 def _trend_cells(profile: Profile, us: dict[str, float]) -> list[str]:
-    found = times.step(profile.suite.cases, us)
+    found = times.step(profile.suite, us)
     values = [
         found.mean["forward"],
         found.worst["forward"],
@@ -232,8 +232,8 @@ def _trend_head(so: So, profile: Profile) -> str:
 def _trend_row(profile: Profile, played: Round) -> str:
     assert played.verdict is not None
     us = times.variant_us(played)
-    base = times.step(profile.suite.cases, times.baseline_us(profile) or times.befores(played))
-    now = times.step(profile.suite.cases, us)
+    base = times.step(profile.suite, times.baseline_us(profile) or times.befores(played))
+    now = times.step(profile.suite, us)
     title = f"v{played.variant.number}: {played.variant.hypothesis.title}"
     return _row(
         [

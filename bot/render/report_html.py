@@ -162,7 +162,7 @@ def reproduce(campaign: Campaign) -> list[tuple[str, str]]:
         tested = [part.replace("{test}", site.test_file).replace("{python}", "python") for part in site.test_command]
         set_ = [f"{name}={value}" for name, value in site.environment]
         found.append(("the kernel's tests", join([*(["env", *set_] if set_ else []), *tested])))
-        found.append(("its benchmark", join(["python", site.benchmark_file])))
+        found.append(("its benchmark", join(site.benchmark_command)))
     if campaign.pushed:
         found.append(("to undo it", f"git revert {campaign.pushed}"))
     return [(what, plain(typed)) for what, typed in found]

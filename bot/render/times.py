@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from math import exp, fsum, log
 
 from bot.model.campaign import Profile, Round
-from bot.model.measurement import Case, Evidence, Measurement
+from bot.model.commands import Scope
+from bot.model.grouping import primary_groups
+from bot.model.measurement import Evidence, Measurement, Suite
 from bot.render import numbers
 
 HOST_HEAD = "Wrapper on the CPU, as its process tells"
@@ -51,19 +53,19 @@ class Step:
 
     mean: Mapping[str, float | None]
     worst: Mapping[str, float | None]
-
-    @property
-    def whole(self) -> float | None:
-        """`full` is timed by itself, never added up from its passes; a forward-only kernel steps by its forward."""
-        return self.mean["full"] or (self.mean["forward"] if self.mean["backward"] is None else None)
+    whole: float | None
+    """What is judged (C-06): `full` where a case runs it, else the passes of a shape added up."""
 
 
-def step(cases: tuple[Case, ...], times: Mapping[str, float]) -> Step:
+def step(suite: Suite, times: Mapping[str, float]) -> Step:
     found = {
-        direction: [times[case.id] for case in cases if case.direction == direction and case.id in times]
+        direction: [times[case.id] for case in suite.cases if case.direction == direction and case.id in times]
         for direction in PASS_ORDER
     }
-    return Step({k: geomean(v) for k, v in found.items()}, {k: max(v, default=None) for k, v in found.items()})
+    groups = primary_groups(suite, Scope.GENERAL)
+    steps = [sum(times[c.id] for c in group.cases) for group in groups if all(c.id in times for c in group.cases)]
+    mean = {direction: geomean(us) for direction, us in found.items()}
+    return Step(mean, {direction: max(us, default=None) for direction, us in found.items()}, geomean(steps))
 
 
 def _gain(before: float | None, after: float | None) -> str:

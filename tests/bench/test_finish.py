@@ -234,3 +234,46 @@ def test_what_passed_before_says_nothing_of_a_text_that_the_style_check_mends_ot
     _, heard = told(place, head, RIGHT)
     worse, rest = told(place, head, WRONG, *heard)
     assert not worse.passed and rest == []
+
+
+MENDED = b"""import pathlib, sys
+op, other = pathlib.Path('src/op.py'), pathlib.Path('src/other.py')
+if 'mended' in op.read_text():
+    sys.exit()
+op.write_text('op = "mended and right"\\n')
+other.write_text("changed as well")
+sys.exit('not in the style of the house')
+"""
+SEES_OTHERS = b"""import sys
+mended = open('src/op.py').read() == 'op = "mended and right"\\n'
+sys.exit(not mended or open('src/other.py').read() != 'as it was')
+"""
+
+
+def test_what_the_style_check_made_of_the_kernel_is_tested_and_of_other_files_nothing(place: Place) -> None:
+    head = place.head(**{"src/other.py": b"as it was", STYLE: MENDED, TEST: SEES_OTHERS})
+    done = place.finish(head, RIGHT, target=False, differs=())
+    assert [run.passed for run in done.style][0::3] == [False, True], "the second verdict counts"
+    assert [file.text for file in done.files] == ['op = "mended and right"\n'] and done.passed
+
+
+def test_a_style_check_that_fails_twice_ends_it(place: Place) -> None:
+    done = place.finish(place.head(**{STYLE: FAILS}), RIGHT, target=False, differs=())
+    assert len(done.style) == 4 and not done.passed
+
+
+BESIDE = b"""import os, pathlib, subprocess, sys
+assert pathlib.Path(os.environ['PATH'].split(os.pathsep)[0]).samefile(pathlib.Path(sys.argv[1]).parent)
+assert 'LIGER_KERNEL_IMPL' not in os.environ
+"""
+
+
+def test_what_is_installed_beside_its_python_is_found_and_no_choice_of_ours_goes_along(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Liger's Makefile says `ruff`, and the runner's own PATH has none."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setenv("LIGER_KERNEL_IMPL", "cutile")
+    asks = SITE.model_copy(update={"style_command": (*SITE.style_command, "{python}")})
+    head = place.head(**{STYLE: BESIDE, TEST: BESIDE.replace(b"sys.argv[1]", b"sys.executable")})
+    assert place.finish(head, RIGHT, target=False, differs=(), site=asks).passed

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from bot.campaign.effects import AskHuman, EndSearch, FinishWinner, OpenRound, PlaceOrder, PushWinner, SayResult
 from bot.campaign.machine import TURNS, advance, fold, owed, owed_in
+from bot.campaign.stopping import is_stagnant
 from bot.model.campaign import Campaign, Checkpoint, Outcome, PassedFile, Phase, Stage, StopReason, Zone
 from bot.model.commands import Mode, Scope
 from bot.model.diagnosis import CaseRoof
@@ -272,6 +273,23 @@ def test_the_first_stagnant_pair_is_a_review_and_the_second_ends_the_search() ->
     campaign = fold(campaign, tale.round_facts(4, tale.O2, tale.WRONG))
     campaign = fold(campaign, tale.round_facts(5, tale.O2, tale.STAGNANT))
     assert work_of(campaign) == EndSearch(order=tale.O2, why=StopReason.STAGNATION)
+
+
+@pytest.mark.parametrize(
+    ("decision", "gain", "stagnant"),
+    [
+        (Decision.ACCEPTED, 0.0099, True),
+        (Decision.ACCEPTED, 0.01, False),
+        (Decision.INCONCLUSIVE, 0.0099, True),
+        (Decision.INCONCLUSIVE, 0.013, True),  # where nothing at all shows as much
+        (Decision.INCONCLUSIVE, None, False),  # a machine that cannot say
+        (Decision.REJECTED, 0.0, False),
+    ],
+)
+def test_no_progress_is_less_than_one_percent_or_than_anybody_can_claim(
+    decision: Decision, gain: float | None, stagnant: bool
+) -> None:
+    assert is_stagnant(tale.verdict(decision, gain=gain)) is stagnant
 
 
 def test_an_accepted_variant_between_two_stagnant_ones_clears_the_count() -> None:

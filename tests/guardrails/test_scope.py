@@ -128,6 +128,16 @@ def test_a_tuned_kernel_stays_tuned_and_may_be_tuned_otherwise() -> None:
     assert messages(h.FASTER, before) == ["the signature of shared_kernel changed, and callers rely on it"]
 
 
+def test_a_private_kernel_that_tunes_itself_goes_on_doing_so() -> None:
+    tuned = "@triton.autotune(configs=[triton.Config({}, num_warps=4)], key=['n_cols'])\n@triton.jit\ndef _scale"
+    before = h.V0.replace("@triton.jit\ndef _scale", tuned)
+    assert before != h.V0 and messages(before.replace("num_warps=4)", "num_warps=8)"), before) == []
+    assert messages(h.FASTER, before) == [
+        "_scale_kernel chose its launch numbers itself (triton.autotune) and does so no more: change its list instead"
+    ]
+    assert messages(h.FASTER.replace("_scale_kernel", "_scale_tile_kernel"), before) == []
+
+
 def test_of_two_equal_comments_both_stay() -> None:
     twice = h.V0.replace("    pass\n", "    # Where the row ends.\n    pass\n")
     assert messages(h.V0, twice) == [
