@@ -11,7 +11,7 @@ from typing import Any
 
 import libcst as cst
 
-from bot.engine.finding import fields_of, kind_of
+from bot.engine.finding import LISTS, fields_of, kind_of, parts_of
 
 New = Mapping[cst.CSTNode, Sequence[cst.CSTNode]]
 REMEMBERED = 16
@@ -28,10 +28,10 @@ def _holders(tree: cst.CSTNode, with_air: bool) -> dict[cst.CSTNode, list[cst.CS
     waiting = [tree]
     while waiting:
         one = waiting.pop()
-        for name in fields_of(kind_of(one), with_air=with_air):
-            value: Any = getattr(one, name)
-            for part in value if isinstance(value, list | tuple) else (value,):
-                if not isinstance(part, cst.CSTNode):
+        parts = parts_of(kind_of(one), with_air=with_air)
+        for value in parts(one) if parts is not None else ():
+            for part in value if type(value) in LISTS else (value,):
+                if parts_of(kind_of(part), with_air=with_air) is None:
                     continue
                 if part not in found:
                     waiting.append(part)

@@ -6,10 +6,10 @@ libcst's own goes through its visitors, which make each node anew; a round of pr
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import libcst as cst
@@ -33,6 +33,7 @@ BLOCKS = (cst.BaseCompoundStatement, cst.ExceptHandler)
 
 ASKED_OFTEN = (cst.Module, cst.FunctionDef)
 """What one rewrite searches a hundred times."""
+LISTS = (tuple, list)
 REMEMBERED = 64
 """Trees. Of each a module is some tens of thousands of nodes."""
 SOLID = (cst.BaseExpression, cst.BaseSmallStatement, cst.BaseStatement, cst.Arg, cst.AssignTarget)
@@ -59,6 +60,18 @@ def fields_of(kind: type[cst.CSTNode], *, with_air: bool) -> tuple[str, ...]:
     return tuple(reversed([*first, *rest]))
 
 
+@lru_cache(maxsize=512)
+def parts_of(kind: Any, *, with_air: bool) -> Callable[[Any], tuple[Any, ...]] | None:
+    """What reads all fields of a class at once; None for what is no node. To ask whether something is one takes longer
+    than to read it: the class of all nodes is an abstract one."""
+    if not issubclass(kind, cst.CSTNode):
+        return None
+    names = fields_of(kind, with_air=with_air)
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda node: tuple(getattr(node, name) for name in names)
+
+
 def nodes(tree: cst.CSTNode, *, with_air: bool = True) -> Iterator[cst.CSTNode]:
     """The tree and everything in it, in the order of the text."""
     return iter(_listed(tree, with_air)) if isinstance(tree, ASKED_OFTEN) else _walked(tree, with_air=with_air)
@@ -68,11 +81,11 @@ def _walked(tree: cst.CSTNode, *, with_air: bool) -> Iterator[cst.CSTNode]:
     waiting: list[Any] = [tree]
     while waiting:
         one = waiting.pop()
-        if isinstance(one, cst.CSTNode):
-            yield one
-            waiting += [getattr(one, name) for name in fields_of(kind_of(one), with_air=with_air)]
-        elif isinstance(one, list | tuple):
+        if type(one) in LISTS:
             waiting += reversed(one)
+        elif (parts := parts_of(kind_of(one), with_air=with_air)) is not None:
+            yield one
+            waiting += parts(one)
 
 
 @lru_cache(maxsize=REMEMBERED)
