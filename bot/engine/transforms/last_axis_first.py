@@ -35,7 +35,7 @@ from bot.engine.transforms.rewrite import Rewrite, each_kernel, only_these, refu
 PROGRAM, ROW = "program", "program_id"
 TITLE = "Neighbours along the last axis of the grid run side by side"
 WHY = "Programs along the first axis are handed out together. What those along the last one share stays in the cache."
-COMMENT = "Programs are counted along the last axis first: neighbours read the same row, one after another."
+COMMENT = "Programs are counted along the last axis first: neighbours differ in that alone."
 PLACES = {
     2: ("{0} // {1}", "{0} % {1}"),
     3: (
