@@ -10,7 +10,7 @@ from bot.analysis.callers import left_behind
 from bot.campaign.lineage import has_opening_ahead, has_race_ahead, score_of, sources_of
 from bot.campaign.stopping import budget
 from bot.engine import kernels
-from bot.model.campaign import Campaign, Round
+from bot.model.campaign import Campaign, Profile, Round
 from bot.model.commands import Goal, Scope
 from bot.model.diagnosis import Diagnosis
 from bot.model.ids import CommitSha, Digest, VariantNumber
@@ -150,6 +150,28 @@ class Brief:
             return name == technique or (played.is_accepted and technique in techniques_in(name))
 
         return tuple(played for played in self.rounds if is_of(played))
+
+
+def at_first(profile: Profile) -> Brief:
+    """Before anything was tried, whatever was asked for."""
+    return Brief(
+        site=profile.site,
+        suite=profile.suite,
+        original=profile.sources,
+        sources=profile.sources,
+        incumbent=0,
+        best=1.0,
+        baseline=profile.baseline,
+        facts=profile.baseline,
+        surveys=profile.survey,
+        diagnosis=profile.diagnosis,
+        rounds=(),
+        race=None,
+        goal=Goal.SPEED,
+        scope=Scope.GENERAL,
+        budget=1,
+        has_opening_ahead=True,
+    )
 
 
 def brief_of(campaign: Campaign, *, tried: Sequence[Tried] = ()) -> Brief:

@@ -33,7 +33,8 @@ from bot.model.profiling import Counters, Moved, Timeline
 from bot.model.rivals import Rival
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile
-from bot.proposers.brief import of_backward_alone
+from bot.proposers import engine
+from bot.proposers.brief import at_first, of_backward_alone
 from bot.zones.workshop import stepped, until_checked
 
 T = TypeVar("T")
@@ -165,6 +166,15 @@ def concluded(
     )
 
 
+def think_ahead(site: KernelSite, suite: Suite, sources: tuple[SourceFile, ...], baseline: Measurement) -> None:
+    """While a GPU is at work: what rewrites make of the source, and what of them would race first, as far as it can be
+    told before a profiler has spoken. Whoever asks afterwards finds it made; what goes wrong goes wrong again for them.
+    An H200 waited for mhc_post_res's eight ideas."""
+    think(sources, baseline, of_backward_alone(suite, baseline))
+    with contextlib.suppress(Exception):
+        engine.openers(at_first(concluded(site, suite, sources, baseline, (), None, ())))
+
+
 def with_traffic(profile: Profile, counted: Counted) -> Profile:
     """Of an earlier day, its bytes counted anew and held against what the profiler read then."""
     launched = {case.case: case.launches for case in profile.baseline.cases}
@@ -206,7 +216,7 @@ def profiled(
         quiet.wait()
         return work()
 
-    thinking = Thread(target=think, args=(sources, baseline, of_backward_alone(suite, baseline)), daemon=True)
+    thinking = Thread(target=think_ahead, args=(site, suite, sources, baseline), daemon=True)
     if apart:
         thinking.start()
     with ThreadPoolExecutor(max_workers=3) as threads:

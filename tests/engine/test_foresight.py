@@ -12,6 +12,7 @@ from bot.engine.transforms import TRANSFORMS
 from bot.model.variant import SourceFile
 from bot.proposers import engine
 from bot.zones import racing
+from bot.zones.profiling import think_ahead
 from tests.proposers.scene import brief
 from tests.proposers.test_promise import told
 
@@ -39,6 +40,16 @@ def test_the_first_ideas_and_the_launch_numbers_are_there_when_they_are_asked_fo
     assert made_anew(lambda: engine.openers(known)) == (0, 0)
     rest = told()
     assert made_anew(lambda: racing.starters(rest))[1] == 0
+
+
+def test_what_would_race_first_is_whole_when_it_is_asked_for() -> None:
+    """What an idea brings along took as long as the rewrite itself, while a GPU waited."""
+    known = told(has_opening_ahead=True)
+    think_ahead(known.site, known.suite, known.original, known.baseline)
+    before = rewriting.in_float32.cache_info()
+    found = engine.openers(known)
+    after = rewriting.in_float32.cache_info()
+    assert found and (after.misses, after.hits - before.hits) == (before.misses, len(found))
 
 
 def test_a_source_that_cannot_be_read_is_left_to_whoever_asks_for_it() -> None:
