@@ -6,7 +6,8 @@ import pytest
 
 from bot.analysis import symptoms
 from bot.analysis.bottleneck import Evidence as Known
-from bot.analysis.bottleneck import diagnose
+from bot.analysis.bottleneck import Shares, diagnose
+from bot.analysis.bottleneck import _class as class_by_model
 from bot.analysis.strategies import AIMS, BESIDE, STRATEGIES, UNHIDDEN
 from bot.hardware.catalog import for_arch
 from bot.model.diagnosis import Bottleneck, Diagnosis
@@ -43,6 +44,44 @@ def test_the_class_is_what_takes_most_of_the_time(launch: Launch, expected: Bott
     found = of(launch)
     assert found.bottleneck is expected
     assert found.strategies == STRATEGIES[expected]
+
+
+NOTHING = dict.fromkeys(("memory", "excess", "waiting", "issue", "spills", "fixed"), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [
+        ({"spills": 0.15, "memory": 0.85}, Bottleneck.RESOURCE),
+        ({"spills": 0.149, "memory": 0.6}, Bottleneck.MEMORY),
+        ({"memory": 0.599, "issue": 0.4}, Bottleneck.BALANCED),
+        ({"issue": 0.6}, Bottleneck.COMPUTE),
+        ({"issue": 0.599}, Bottleneck.BALANCED),
+        ({"fixed": 0.3, "waiting": 0.3}, Bottleneck.LAUNCH),
+        ({"fixed": 0.29, "waiting": 0.31}, Bottleneck.LATENCY),
+        ({"fixed": 0.3, "waiting": 0.299}, Bottleneck.BALANCED),
+    ],
+)
+def test_a_class_is_named_from_six_tenths_of_the_time_on(shares: dict[str, float], expected: Bottleneck) -> None:
+    """T-02, T-03; spills from 15 % on, whatever else there is."""
+    assert class_by_model(Shares(**{**NOTHING, **shares})) is expected
+
+
+@pytest.mark.parametrize(
+    ("kernels", "tier"),
+    [
+        (("swiglu", "geglu", "dyt", "relu_squared"), 1),
+        (("rms_norm", "layer_norm", "softmax", "sparsemax"), 2),
+        (("cross_entropy", "fused_linear_cross_entropy"), 3),
+    ],
+)
+def test_kernels_that_everybody_knows_have_the_tier_that_everybody_gives_them(
+    kernels: tuple[str, ...], tier: int
+) -> None:
+    """T-01, whatever a source looks like."""
+    other = SourceFile(path="k.py", text="import triton\n\n\n@triton.jit\ndef _k(x):\n    tl.dot(x, x)\n")
+    for kernel in kernels:
+        assert known(needing(), kernel=kernel, sources=(other,)).tier == tier, kernel
 
 
 @pytest.mark.parametrize("kind", list(Bottleneck))
