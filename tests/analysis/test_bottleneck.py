@@ -90,6 +90,15 @@ def test_launch_numbers_are_always_tried_first(kind: Bottleneck) -> None:
     assert len(set(STRATEGIES[kind])) == len(STRATEGIES[kind])
 
 
+def test_where_arithmetic_takes_the_time_it_comes_before_more_programs() -> None:
+    """T-20: parameters, then C, then G."""
+    order = STRATEGIES[Bottleneck.COMPUTE]
+    fewer = [name for name in order if any(t in ("C1", "C2") for t in AIMS[name].techniques)]
+    assert {"divide_once", "base_two", "quick_log"} <= set(fewer)
+    assert order[0] == "launch_parameters" and order.index("more_programs") > order.index("quick_log")
+    assert set(order) == set(STRATEGIES[Bottleneck.BALANCED])
+
+
 def test_without_a_profiler_it_is_a_heuristic_and_the_numbers_are_estimated() -> None:
     found = of(needing(instructions=100))
     assert found.confidence == "heuristic"
