@@ -210,6 +210,20 @@ def _divergent(k: Reading) -> Seen | None:
     return Seen(evidence, "lanes are masked off or branches part them", "a block that fits the row")
 
 
+OUTWEIGHS = 1.5
+"""What memory has of its peak, against what arithmetic has."""
+
+
+def _memory_first(k: Reading) -> Seen | None:
+    compute, memory = k.get("compute"), k.get("memory")
+    if compute is None or memory is None or memory <= LOW or memory <= OUTWEIGHS * compute:
+        return None
+    evidence = f"memory at {memory:.0f} % of its peak, arithmetic at {compute:.0f} %"
+    return Seen(
+        evidence, "bytes take the time, and not instructions", "fewer bytes: read once, narrower, nothing twice"
+    )
+
+
 SYMPTOMS: dict[str, Callable[[Reading], Seen | None]] = {
     "A": _small_grid,
     "B": _tail,
@@ -225,6 +239,7 @@ SYMPTOMS: dict[str, Callable[[Reading], Seen | None]] = {
     "L": _fp64,
     "M": _pipeline,
     "N": _divergent,
+    "O": _memory_first,
 }
 
 

@@ -43,6 +43,8 @@ BOUNDARIES = [
     ("L", {"fp64": 1.1}, {"fp64": 1.0}),
     ("M", {"long_scoreboard": 2.1, "dram_read": 31}, {"long_scoreboard": 2.1, "dram_read": 30}),
     ("N", {"threads": 23.9}, {"threads": 24}),
+    ("O", {"memory": 45.1, "compute": 30}, {"memory": 45, "compute": 30}),
+    ("O", {"memory": 30.1, "compute": 0}, {"memory": 30, "compute": 0}),
 ]
 
 
