@@ -191,7 +191,9 @@ def _clues(
     of_counters = [clue for kernel in _once(counted) for clue in symptoms.symptoms(kernel)]
     facts = [*clues.of_launches(spent, sheet), *clues.of_traffic(baseline), *clues.of_launch_counts(baseline)]
     facts += clues.of_others(baseline, known.sources)
-    return [*of_counters, *_of_timelines(known.timelines), *facts, *_surveyed(baseline, suite, sheet, known)]
+    general = [clue for kernel in _once(counted) for clue in symptoms.symptoms(kernel, symptoms.IN_GENERAL)]
+    surveyed = _surveyed(baseline, suite, sheet, known)
+    return [*of_counters, *_of_timelines(known.timelines), *facts, *surveyed, *general]
 
 
 def _surveyed(baseline: Measurement, suite: Suite, sheet: Datasheet, known: Evidence) -> list[Clue]:

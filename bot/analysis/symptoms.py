@@ -6,7 +6,7 @@ leaves its symptom out; nothing is taken for zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from bot.model.diagnosis import Bottleneck, Clue, Confidence
@@ -239,14 +239,17 @@ SYMPTOMS: dict[str, Callable[[Reading], Seen | None]] = {
     "L": _fp64,
     "M": _pipeline,
     "N": _divergent,
-    "O": _memory_first,
 }
+IN_GENERAL: dict[str, Callable[[Reading], Seen | None]] = {"O": _memory_first}
+"""What the class says as well: told behind all that says why."""
 
 
-def symptoms(counters: KernelCounters) -> tuple[Clue, ...]:
+def symptoms(
+    counters: KernelCounters, of: Mapping[str, Callable[[Reading], Seen | None]] = SYMPTOMS
+) -> tuple[Clue, ...]:
     reading = Reading(counters)
     found = []
-    for letter, look in SYMPTOMS.items():
+    for letter, look in of.items():
         seen = look(reading)
         if seen is not None:
             evidence = f"{counters.kernel}: {seen.evidence} (ncu, symptom {letter})"

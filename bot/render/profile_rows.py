@@ -266,6 +266,7 @@ SHOWN = {
     "sm__throughput.avg.pct_of_peak_sustained_elapsed": "Compute throughput",
     "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": "Memory throughput",
     "dram__throughput.avg.pct_of_peak_sustained_elapsed": "DRAM throughput",
+    "l1tex__throughput.avg.pct_of_peak_sustained_active": "L1 throughput",
     "l1tex__t_sector_hit_rate.pct": "L1 hit rate",
     "lts__t_sector_hit_rate.pct": "L2 hit rate",
 }
@@ -275,7 +276,9 @@ MOVED = {
     "lts__t_bytes.sum": "L2 moved",
 }
 GOOD, POOR = 60.0, 30.0
-"""Percent of a peak (T-07); occupancy and hit rates are told without a word."""
+"""Percent of a peak (T-07)."""
+FULL, EMPTY = 50.0, 25.0
+"""Percent of the warps that fit (T-07). Hit rates are told without a word."""
 
 
 def status(profile: Profile) -> str:
@@ -289,9 +292,10 @@ def status(profile: Profile) -> str:
 
 
 def _assessed(name: str, value: float) -> str:
-    if "throughput" not in name:
+    if "throughput" not in name and "warps_active" not in name:
         return ""
-    return "high" if value > GOOD else "low" if value < POOR else "in between"
+    good, poor = (GOOD, POOR) if "throughput" in name else (FULL, EMPTY)
+    return "high" if value > good else "low" if value < poor else "in between"
 
 
 COUNTED = ("Kernel", "Case", "Metric", "Value", "Assessment")

@@ -6,7 +6,18 @@ import itertools
 
 import pytest
 
-from bot.analysis.symptoms import COUNTERS, STALLS, SYMPTOMS, WAITS, class_of, classified, dominant, stalls, symptoms
+from bot.analysis.symptoms import (
+    COUNTERS,
+    IN_GENERAL,
+    STALLS,
+    SYMPTOMS,
+    WAITS,
+    class_of,
+    classified,
+    dominant,
+    stalls,
+    symptoms,
+)
 from bot.model.diagnosis import Bottleneck
 from bot.model.profiling import Counter, KernelCounters
 
@@ -17,7 +28,8 @@ def profiled(kernel: str = "_k", **values: float) -> KernelCounters:
 
 
 def letters(**values: float) -> str:
-    return "".join(clue.evidence.rpartition("symptom ")[2][0] for clue in symptoms(profiled(**values)))
+    found = (*symptoms(profiled(**values)), *symptoms(profiled(**values), IN_GENERAL))
+    return "".join(clue.evidence.rpartition("symptom ")[2][0] for clue in found)
 
 
 BOUNDARIES = [
@@ -57,7 +69,7 @@ def test_a_symptom_shows_beyond_its_threshold_and_not_at_it(
 
 
 def test_every_symptom_has_its_boundary() -> None:
-    assert {letter for letter, _, _ in BOUNDARIES} == set(SYMPTOMS)
+    assert {letter for letter, _, _ in BOUNDARIES} == {*SYMPTOMS, *IN_GENERAL}
 
 
 def test_a_counter_that_is_missing_is_not_taken_for_zero() -> None:

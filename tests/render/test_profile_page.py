@@ -291,3 +291,22 @@ def test_an_idea_of_one_kernel_is_held_against_what_was_planned_for_all(techniqu
     ((_, name, planned, *_),) = profile_rows.came_of(campaign(watched(), rounds=(played,)))
     assert name == technique
     assert str(planned).endswith("x")
+
+
+WARPS = "sm__warps_active.avg.pct_of_peak_sustained_active"
+DRAM = "dram__throughput.avg.pct_of_peak_sustained_elapsed"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (WARPS, {24.9: "low", 25: "in between", 50: "in between", 50.1: "high"}),
+        (DRAM, {29.9: "low", 30: "in between", 60: "in between", 60.1: "high"}),
+        ("l1tex__throughput.avg.pct_of_peak_sustained_active", {29.9: "low", 60.1: "high"}),
+        ("lts__t_sector_hit_rate.pct", {10.0: "", 90.0: ""}),
+    ],
+)
+def test_a_counter_is_high_or_low_beyond_its_threshold(name: str, told: dict[float, str]) -> None:
+    """T-07: a share of the warps that fit is good from another share on than one of a peak."""
+    assert name in profile_rows.SHOWN
+    assert {value: profile_rows._assessed(name, value) for value in told} == told
