@@ -7,7 +7,7 @@ leaves its symptom out; nothing is taken for zero.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from bot.model.diagnosis import Bottleneck, Clue, Confidence
 from bot.model.profiling import KernelCounters
@@ -224,7 +224,8 @@ def _memory_first(k: Reading) -> Seen | None:
     )
 
 
-SYMPTOMS: dict[str, Callable[[Reading], Seen | None]] = {
+Look: TypeAlias = Callable[[Reading], Seen | None]
+SYMPTOMS: dict[str, Look] = {
     "A": _small_grid,
     "B": _tail,
     "C": _uncoalesced,
@@ -240,13 +241,11 @@ SYMPTOMS: dict[str, Callable[[Reading], Seen | None]] = {
     "M": _pipeline,
     "N": _divergent,
 }
-IN_GENERAL: dict[str, Callable[[Reading], Seen | None]] = {"O": _memory_first}
+IN_GENERAL: dict[str, Look] = {"O": _memory_first}
 """What the class says as well: told behind all that says why."""
 
 
-def symptoms(
-    counters: KernelCounters, of: Mapping[str, Callable[[Reading], Seen | None]] = SYMPTOMS
-) -> tuple[Clue, ...]:
+def symptoms(counters: KernelCounters, of: Mapping[str, Look] = SYMPTOMS) -> tuple[Clue, ...]:
     reading = Reading(counters)
     found = []
     for letter, look in of.items():

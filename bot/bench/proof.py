@@ -6,17 +6,15 @@ This is against accidents, and proves nothing against a variant that means ill: 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from bot.bench.plugins import findable, is_pytest
 from bot.model.campaign import CommandRun
 from bot.model.site import KernelSite
-from bot.render.environment import templates_dir
 
 OURS = ("-p", "kernelwright_proof")
-"""Pytest loads it by name; it lies in `templates/pytest`."""
 VARIABLE = "KERNELWRIGHT_PROOF"
 IMPORTED = re.compile(rf"^{VARIABLE} ([0-9a-f]{{64}})$", re.MULTILINE)
 
@@ -24,11 +22,9 @@ IMPORTED = re.compile(rf"^{VARIABLE} ([0-9a-f]{{64}})$", re.MULTILINE)
 def words(site: KernelSite, environment: Mapping[str, str]) -> tuple[tuple[str, ...], dict[str, str]]:
     """The test command that says what it imported, and what it needs for that; any but a plain pytest as it is."""
     command = site.test_command
-    if command[:3] != ("{python}", "-m", "pytest"):
+    if not is_pytest(command):
         return command, dict(environment)
-    ours = str(templates_dir() / "pytest")
-    path = os.pathsep.join(part for part in (environment.get("PYTHONPATH", ""), ours) if part)
-    return (*command, *OURS), {**environment, "PYTHONPATH": path, VARIABLE: site.module}
+    return (*command, *OURS), {**findable(environment), VARIABLE: site.module}
 
 
 def _own(tree: Path, site: KernelSite) -> str:

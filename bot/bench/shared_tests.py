@@ -15,15 +15,14 @@ from functools import partial
 
 from bot.bench.commands import KEPT_OUTPUT
 from bot.bench.gpu import Gpu
+from bot.bench.plugins import findable, is_pytest
 from bot.model.campaign import CommandRun
-from bot.render.environment import templates_dir
 
 MOST = 8
 PROCESSORS_EACH = 2
 MEMORY_EACH_MIB = 8192
 """Each has torch, a GPU context and what a test of the library holds at most: some gigabytes."""
 OURS = ("-p", "kernelwright_share")
-"""Pytest loads it by name; it lies in `templates/pytest`."""
 VARIABLE = "KERNELWRIGHT_SHARE"
 PACK = re.compile(rf"^{VARIABLE} ([0-9a-f]{{16}}) of (\d+)$", re.MULTILINE)
 NOBODY = 5
@@ -36,21 +35,18 @@ Run = Callable[[Sequence[str], Mapping[str, str]], CommandRun]
 
 def hands(command: Sequence[str], gpu: Gpu | None) -> int:
     """How many processes may share the tests of this command; 1 where it is no plain pytest."""
-    if gpu is None or not _is_pytest(command):
+    if gpu is None or not _may_be_shared(command):
         return 1
     return max(1, min(MOST, (os.cpu_count() or 1) // PROCESSORS_EACH, gpu.memory_mib // MEMORY_EACH_MIB))
 
 
-def _is_pytest(command: Sequence[str]) -> bool:
+def _may_be_shared(command: Sequence[str]) -> bool:
     """`python -m pytest ...`, with nothing that shares by itself."""
-    words = list(command)
-    return words[:3] == ["{python}", "-m", "pytest"] and not any(w in ("-n", "--dist") or "xdist" in w for w in words)
+    return is_pytest(command) and not any(w in ("-n", "--dist") or "xdist" in w for w in command)
 
 
 def _environment(environment: Mapping[str, str], number: int, count: int) -> dict[str, str]:
-    ours = str(templates_dir() / "pytest")
-    path = os.pathsep.join(part for part in (environment.get("PYTHONPATH", ""), ours) if part)
-    return {**environment, "PYTHONPATH": path, VARIABLE: f"{number}/{count}"}
+    return {**findable(environment), VARIABLE: f"{number}/{count}"}
 
 
 def _pack(run: CommandRun) -> str:

@@ -51,7 +51,6 @@ class LaunchSite:
         return next((a.value for a in self.call.args if a.keyword is not None and a.keyword.value == name), None)
 
 
-@lru_cache(maxsize=8)
 @lru_cache(maxsize=32)
 def parse(text: str) -> cst.Module:
     """Once, whoever asks: no node ever changes."""
@@ -340,7 +339,10 @@ def exchanged(tree: cst.CSTNode, new: Mapping[cst.CSTNode, cst.CSTNode]) -> cst.
 def spliced(module: cst.Module, changes: Sequence[tuple[cst.CSTNode, Sequence[cst.BaseStatement]]]) -> cst.Module:
     """The module with statements replaced by others in the same block, all at once: a change makes new nodes of those
     that hold it."""
-    return cst.ensure_type(exchanging.exchanged(module, dict(changes)), cst.Module)
+    new = dict(changes)
+    if len(new) != len(changes):
+        raise AssertionError("a statement is replaced twice")
+    return cst.ensure_type(exchanging.exchanged(module, new), cst.Module)
 
 
 def split_above(
