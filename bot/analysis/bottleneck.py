@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from bot.analysis import clues, symptoms
 from bot.analysis.clues import SPILLS_HURT, Spent, spent_on
 from bot.analysis.estimate import timed
+from bot.analysis.growth import of_sizes
 from bot.analysis.roofline import case_roofs, roof_percent
 from bot.analysis.strategies import AIMS, STRATEGIES, UNHIDDEN, plan
 from bot.analysis.tiers import tier_of
@@ -193,7 +194,8 @@ def _clues(
     facts += clues.of_others(baseline, known.sources)
     general = [clue for kernel in _once(counted) for clue in symptoms.symptoms(kernel, symptoms.IN_GENERAL)]
     surveyed = _surveyed(baseline, suite, sheet, known)
-    return [*of_counters, *_of_timelines(known.timelines), *facts, *surveyed, *general]
+    sized = [] if counted else of_sizes(baseline, suite)
+    return [*of_counters, *_of_timelines(known.timelines), *sized, *facts, *surveyed, *general]
 
 
 def _surveyed(baseline: Measurement, suite: Suite, sheet: Datasheet, known: Evidence) -> list[Clue]:

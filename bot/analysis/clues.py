@@ -242,6 +242,6 @@ def _same_block(survey: Survey, result: CaseResult) -> bool:
 def _setting(survey: Survey) -> str:
     setting = survey.setting
     numbers = [f"{name} {value}" for name, value in setting.constants]
-    numbers += [f"{setting.num_warps} warps"] * (setting.num_warps is not None)
-    numbers += [f"{setting.num_stages} stages"] * (setting.num_stages is not None)
+    counts = (("warp", setting.num_warps), ("stage", setting.num_stages))
+    numbers += [f"{count} {one}" + "s" * (count != 1) for one, count in counts if count is not None]
     return ", ".join(numbers)
