@@ -115,8 +115,13 @@ def _comments(text: str) -> Counter[str]:
     return Counter(token.string.strip() for token in tokens if token.type == tokenize.COMMENT)
 
 
+def lost_remarks(before: str, after: str) -> Counter[str]:
+    """Comments that are not there any more, word for word, and how many of each."""
+    return _comments(before) - _comments(after)
+
+
 def _remarks(before: str, after: str) -> Iterator[str]:
-    gone = _comments(before) - _comments(after)
+    gone = lost_remarks(before, after)
     if gone:
         first = next(iter(gone))[:SHOWN]
         yield f'{sum(gone.values())} comment(s) of the author were removed or rewritten, first "{first}"'

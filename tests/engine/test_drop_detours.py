@@ -95,8 +95,7 @@ PLACES = {
     "a copy": "        # As it is: the kernel makes float32 of what it loads.",
     "a row": "    # Rows are counted in 64 bits: nothing here says how far apart they lie.",
 }
-RECEIVED = "        out = weighted(flat, w)  # [N, C] {}"
-FORWARD = RECEIVED.format("flat.dtype")
+FORWARD = "        # In flat.dtype, not in float32: the kernel rounds as it stores."
 GRADIENT = "        go = grad.view(-1, flat.shape[1])"
 CALL = "        dx, dw = gradients"
 ADDRESS = "g_ptr + rows[:, None] * stride_g + cols[None, :], mask=mask, other="
@@ -117,7 +116,6 @@ def test_types_casts_and_the_count_of_rows_change_and_nothing_else() -> None:
         "    pid = tl.program_id(0)",
         "        out = torch.empty((n_rows, n_cols), device=x.device, dtype=torch.float32)",
         "    dx = torch.empty_like(x, dtype=torch.float32)",
-        RECEIVED.format("fp32"),
         "        out = out.to(flat.dtype)",
         "        go = grad.view(-1, flat.shape[1]).to(torch.float32)",
         "        return dx.to(flat.dtype).view(ctx.shape), dw.to(w.dtype)",

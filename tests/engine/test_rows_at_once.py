@@ -154,10 +154,21 @@ def test_a_kernel_that_is_told_its_rows_is_not_told_twice() -> None:
     assert "n_rows=" not in after
 
 
-def test_a_grid_of_its_own_line_goes_with_what_was_said_of_it() -> None:
-    apart = ROWS.replace("\n    _k[(n_rows,)]", "\n    # one program a row\n    grid = (n_rows,)\n    _k[grid]")
-    after, same = at_once(apart), at_once(ROWS)
-    assert after is not None and after == same
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ("    grid = (n_rows,)\n", ""),
+        ("    # one program a row\n    grid = (n_rows,)\n", "    # one program a row\n"),
+        ("    grid = (n_rows,)  # one program a row\n", "    # one program a row\n"),
+    ],
+)
+def test_a_grid_of_its_own_line_goes_and_what_was_said_of_it_stays(made: str, said: str) -> None:
+    """layer_norm's says that a block a row is quickest; without its words the change would be refused."""
+    after, same = at_once(ROWS.replace("\n    _k[(n_rows,)]", f"\n{made}    _k[grid]")), at_once(ROWS)
+    ours = "    # Several short rows a program"
+    assert same is not None and after == same.replace(ours, said + ours)
+    apart = at_once(ROWS.replace("\n    _k[(n_rows,)]", f"\n{made}    n_rows + 1\n    _k[grid]"))
+    assert apart is not None and f"    n_rows + 1\n{said}{ours}" in apart
 
 
 def test_a_grid_that_somebody_else_reads_stays() -> None:

@@ -34,6 +34,7 @@ from bot.engine.transforms.rewrite import Rewrite
 STORED = "In the type that it ends up in: the kernel rounds as it stores."
 LOADED = "As it is: the kernel makes float32 of what it loads."
 COUNTED = "Rows are counted in 64 bits: nothing here says how far apart they lie."
+RECEIVED = "In {like}.dtype, not in float32: the kernel rounds as it stores."
 OLD_TYPE = re.compile(r"\b(?:torch\.)?(?:fp32|float32)\b")
 """In what is said behind a line, of the value that it makes."""
 
@@ -123,8 +124,8 @@ def _in_its_type(module: cst.Module, site: LaunchSite, kernel: cst.FunctionDef, 
         _uncast(edits, received.cast)
         comment = received.line.trailing_whitespace.comment
         if comment is not None and OLD_TYPE.search(comment.value):
-            told = OLD_TYPE.sub(f"{received.cast.like}.dtype", comment.value)
-            edits.exchanged[comment] = comment.with_changes(value=told)
+            # What its author said there is not ours to change.
+            edits.above[received.line] = RECEIVED.format(like=received.cast.like)
     if result.cast is not None:
         _uncast(edits, result.cast)
     edits.returned += [str(site.function.name.value)] if result.received else []

@@ -73,6 +73,11 @@ def numbers(function: cst.FunctionDef) -> frozenset[str]:
     return frozenset(filter(None, map(number_of, findall(function, COMPARED | READ))))
 
 
+def without_reason(lines: tuple[cst.EmptyLine, ...]) -> tuple[cst.EmptyLine, ...]:
+    """What is said above a question, less what is said of how it is asked."""
+    return tuple(line for line in lines if line.comment is None or line.comment.value != f"# {WHY}")
+
+
 def _is_made_there(question: cst.CSTNode) -> bool:
     """Whether the 1.0 is a tensor on the device of what it is compared with."""
     made = cst.ensure_type(cst.ensure_type(question, cst.Call).args[1].value, cst.Call)

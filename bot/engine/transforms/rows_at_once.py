@@ -93,10 +93,15 @@ class _Grid:
         alone = source.loads(self.site.function, grid.value) == 1
         return cst.ensure_type(line, cst.SimpleStatementLine) if alone else None
 
-    def empty_lines(self) -> tuple[cst.EmptyLine, ...]:
-        """What sets off the line that goes, and the launch right behind it."""
+    def above(self) -> tuple[Sequence[cst.EmptyLine], Sequence[cst.EmptyLine]]:
+        """What sets off the line that goes, if the launch is right behind it, and what its author said of it."""
         line, before = self.line(), source.statements(self.site.function)[self.site.position - 1]
-        return source.split_above(line)[0] if line is not None and line is before else ()
+        if line is None:
+            return (), ()
+        gap, said = source.split_above(line)
+        behind = line.trailing_whitespace.comment
+        said = (*said, *([cst.EmptyLine(comment=behind)] if behind is not None else []))
+        return gap if line is before else (), said
 
 
 def _told(site: LaunchSite, kernel: cst.FunctionDef, rows: str) -> str:
@@ -136,9 +141,10 @@ def _launch(
     if tell:
         call = source.with_argument(call, ROWS, cst.Name(grid.rows))
     first, *others = source.launched_after(site, lines, source.with_argument(call, PARAMETER, cst.Name(VARIABLE)))
-    above = grid.empty_lines() if not source.split_above(source.line_of(site))[0] else ()
     first = cst.ensure_type(first, cst.SimpleStatementLine)
-    return [first.with_changes(leading_lines=(*above, *first.leading_lines)), *others]
+    own, (gap, said) = source.split_above(source.line_of(site))[0], grid.above()
+    above = (*(own or gap), *said, *first.leading_lines[len(own) :])
+    return [first.with_changes(leading_lines=above), *others]
 
 
 def _index(value: cst.BaseExpression) -> cst.SubscriptElement:

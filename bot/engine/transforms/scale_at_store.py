@@ -156,8 +156,8 @@ def _host(site: LaunchSite, ending: Ending) -> list[tuple[cst.CSTNode, list[cst.
         raise NotUnderstood("the gradient has another name, or something in it already")
     alone = f"{VARIABLE} = {factor}.dim() == 0 and {factor}.device == {ending.gradient}.device"
     call = source.with_argument(site.call, PARAMETER, source.expression(f"{factor} if {VARIABLE} else None"))
-    # What its author said of it, that there is nothing to multiply by, is true no longer.
-    above = (*source.split_above(ending.shortcut)[0], *source.comment_lines(DONE))
+    said = read_the_number.without_reason(tuple(ending.shortcut.leading_lines))
+    above = (*said, *source.comment_lines(DONE))
     shortcut = ending.shortcut.with_changes(test=cst.Name(VARIABLE), leading_lines=above)
     early = source.assignment(f"return {ending.gradient}.view({ending.gradient}.shape)")
     shortcut = shortcut.with_changes(body=shortcut.body.with_changes(body=[early]))
