@@ -54,7 +54,8 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _mathematics(kernel: str, call: Call, constants: Constants) -> Callable[..., tuple[Any, ...]]:
-    """(tensor arguments in their order) -> outputs, each in the type that its gradient has."""
+    """(tensor arguments in their order) -> outputs, each in the type that its gradient has. A loss stays as wide as it
+    was added up: where v0 hands it over in float32 it would be off by a rounding that nobody but us makes."""
     names = [a.name for a in call.arguments if a.tensor is not None]
     types = [DTYPES[spec.dtype] for spec in call.grads]
     idiom = IDIOMS.get(kernel)
@@ -63,7 +64,7 @@ def _mathematics(kernel: str, call: Call, constants: Constants) -> Callable[...,
     def outputs(*tensors: torch.Tensor) -> tuple[Any, ...]:
         given = dict(zip(names, tensors, strict=True))
         found = said(given if idiom else {name: _wide(t) for name, t in given.items()}, constants)
-        return tuple(None if out is None else out.to(types[place]) for place, out in enumerate(found))
+        return tuple(out if out is None or out.dim() == 0 else out.to(types[place]) for place, out in enumerate(found))
 
     return outputs
 

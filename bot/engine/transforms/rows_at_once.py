@@ -15,6 +15,8 @@ rows, and nothing stored that is not of the program's own row.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 import libcst.matchers as m
 
