@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bot.worker import shares
-from bot.worker.contract import Call, CallAnswer, Exit, Refusal, Subject
+from bot.worker.contract import Argument, Call, CallAnswer, Exit, Refusal, Subject, TensorSpec
 from bot.worker.contract.gpu import GpuAnswer, GpuRequest, Recording
 from bot.worker.shares import FEWEST_CHECKS, MOST, carry_out, shares_of
 
@@ -36,13 +36,38 @@ def honest(share: GpuRequest) -> tuple[GpuAnswer, int]:
     return GpuAnswer(calls, recordings, marks=(("asked", 1.0),)), Exit.OK
 
 
-def test_recordings_are_one_share_and_neighbours_are_dealt_to_different_hands() -> None:
+def test_recordings_are_one_share_and_the_checks_are_dealt_to_all_other_hands() -> None:
     recordings, *hands = shares_of(request(), processors=16)
     assert (len(recordings.checks), len(recordings.cases)) == (0, 2)
-    assert len(hands) == MOST - 1
-    assert [check.id for check in hands[0].checks] == [f"c{n}" for n in range(0, 20, MOST - 1)]
+    assert [len(hand.checks) for hand in hands] == [3, 3, 3, 3, 3, 3, 2]
     assert sorted(check.id for hand in hands for check in hand.checks) == sorted(c.id for c in request().checks)
     assert all(hand.cases == () for hand in hands)
+
+
+def over(rows: int, name: str, dtype: str = "float32") -> Call:
+    return dataclasses.replace(call(name), arguments=(Argument("x", TensorSpec("x", dtype, (rows, 8))),))
+
+
+def hands_of(*checks: Call, processors: int = 3) -> list[list[str]]:
+    asked = dataclasses.replace(request(), checks=checks, cases=())
+    return [[check.id for check in share.checks] for share in shares_of(asked, processors)]
+
+
+def test_checks_of_a_shape_and_type_are_in_one_hand() -> None:
+    """A kernel is compiled by whoever needs it first, and once in each process."""
+    shapes = [(rows, dtype) for rows in (1, 2, 3) for dtype in ("float32", "float16")]
+    asked = [over(rows, f"{rows}{dtype}{turn}", dtype) for turn in range(3) for rows, dtype in shapes]
+    hands = hands_of(*asked)
+    assert [len(hand) for hand in hands] == [6, 6, 6]
+    assert all(len({name[:-1] for name in hand}) == 2 for hand in hands)
+    assert hands[0] == ["1float320", "2float160", "1float321", "2float161", "1float322", "2float162"], "as asked"
+
+
+def test_what_would_be_more_than_anybodys_part_is_dealt_out_all_the_same() -> None:
+    """Its constants may differ, and then nothing is compiled once for all of them."""
+    assert [len(hand) for hand in hands_of(*(over(1, f"c{n}") for n in range(15)))] == [5, 5, 5]
+    one_more = [over(1, f"c{n}") for n in range(15)] + [over(2, "other")]
+    assert sorted(len(hand) for hand in hands_of(*one_more)) == [4, 6, 6]
 
 
 def test_checks_alone_are_dealt_to_all_hands() -> None:
