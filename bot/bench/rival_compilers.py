@@ -17,6 +17,7 @@ from bot.bench import compile_pool
 from bot.bench.bailiff import Judge, Objection
 from bot.bench.cell import Cells
 from bot.bench.gpu import free_mib
+from bot.bench.launcher import give_way
 from bot.errors import OperatorError
 from bot.model.rivals import EVERYWHERE, OF_WINNER, RivalName
 from bot.model.variant import SourceFile
@@ -132,7 +133,9 @@ class Compilers:
                 self._threads.append(thread)
 
     def _work(self, number: int) -> None:
+        """A campaign waits for its checks first, and for a rival last."""
         begun = False
+        give_way()
         try:
             judge = self._start(number)
             begun = True

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -20,6 +18,7 @@ from bot.analysis.bottleneck import Evidence, diagnose
 from bot.analysis.estimate import timed
 from bot.analysis.rivals import fastest
 from bot.bench.compile_pool import leaves_room
+from bot.bench.launcher import give_way
 from bot.bench.looking import Found
 from bot.bench.measure import Bench
 from bot.engine.fitting import fitting
@@ -77,16 +76,6 @@ class Counted:
 def count_of(bench: Bench, baseline: Measurement) -> Counted:
     moved = bench.moved if isinstance(bench, Counts) else ()
     return Counted({case.case: case.traffic_factor for case in baseline.cases}, moved)
-
-
-GIVES_WAY = 10
-"""Of 19: whoever is less nice goes first."""
-
-
-def give_way() -> None:
-    """What this thread starts from now on leaves processors to whoever has a clock. Linux counts that by the thread."""
-    with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), GIVES_WAY)
 
 
 def counted(opened: Callable[[], Bench], sources: tuple[SourceFile, ...]) -> Counted | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +14,7 @@ import pytest
 
 from bot.bench import compile_pool, rival_compilers
 from bot.bench.bailiff import Objection
+from bot.bench.launcher import GIVES_WAY
 from bot.bench.rival_compilers import MOST, Compilers, Job, expected, hands, of_winner
 from bot.errors import OperatorError
 from bot.model.variant import SourceFile
@@ -403,3 +406,20 @@ def test_nothing_is_compiled_beside_who_tunes_itself_nor_without_room(
     assert expected([call("a")], PLAIN) and not expected([call("a")], tuned)
     monkeypatch.setattr(rival_compilers.compile_pool, "leaves_room", lambda: False)
     assert not expected([call("a")], PLAIN)
+
+
+def test_who_compiles_ahead_gives_way_to_whoever_is_waited_for() -> None:
+    """Beside eight checks of mhc_coeffs six of them compiled, and the checks took 83 s."""
+    nice: list[int] = []
+
+    def start(number: int) -> Any:
+        told = subprocess.run(["nice"], capture_output=True, text=True, check=True)
+        nice.append(int(told.stdout))
+        return Judges().start(number)
+
+    ahead = Compilers("softmax", start)
+    ahead.begin(jobs("a"))
+    ahead.finish(("compiled",), 10)
+    ahead.end(10)
+    assert nice == [GIVES_WAY]
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) < GIVES_WAY

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.bench.launcher import GIVES_WAY
 from bot.bench.looking import Found
 from bot.model.campaign import Profile
 from bot.model.measurement import Measurement, Passport, Setting, Survey
@@ -122,8 +123,8 @@ def test_who_counts_them_gives_way_to_whoever_has_a_clock(tmp_path: Path) -> Non
     counting = threading.Thread(target=lambda: profiling.counted(opened, tiny.files()))
     counting.start()
     counting.join()
-    assert nice == [profiling.GIVES_WAY]
-    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before < profiling.GIVES_WAY
+    assert nice == [GIVES_WAY]
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before < GIVES_WAY
 
 
 def test_rewrites_are_thought_of_while_a_gpu_is_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
