@@ -14,12 +14,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from bot.analysis.measured import over_all
 from bot.analysis.roofline import case_percent
 from bot.analysis.stats import geometric_mean
 from bot.hardware.catalog import for_runner
 from bot.ledger.layout import JOURNAL
 from bot.model.commands import Scope
-from bot.model.grouping import primary_groups
+from bot.model.grouping import Group, primary_groups
 from bot.model.measurement import CaseResult, Timing
 from bot.render import numbers, view
 from bot.render.escape import Trusted, text
@@ -82,11 +83,41 @@ def _mean(of: str, campaigns: Collection[Any]) -> str:
     return f"Geometric mean {of}: {said} {numbers.ratio(geometric_mean(most))}.\n"
 
 
+def _of_gradient_one(step: Group) -> Group:
+    """A loss has its backward pass scored twice, of a gradient of 1 and of another. A step of training has one."""
+    if not any(case.grad == "one" for case in step.cases):
+        return step
+    return Group(tuple(case for case in step.cases if case.direction != "backward" or case.grad == "one"))
+
+
+def as_trained(one: Any) -> float | None:
+    """The winner's speed-up if all that is done to a loss is to take its gradient; None where there is no loss."""
+    steps = primary_groups(one.campaign.profile.suite, Scope.GENERAL)
+    trained = [_of_gradient_one(step) for step in steps]
+    if trained == list(steps):
+        return None
+    return over_all(trained, one.readings).ratio if TABLE.gave([one]) is not None else 1.0
+
+
+def of_losses(campaigns: Sequence[Any]) -> list[str]:
+    """What the same winners come to where a loss has one backward pass."""
+    losses = {one.kernel: speed for one in campaigns if (speed := as_trained(one)) is not None}
+    speeds = [losses.get(one.kernel) or TABLE.gave([one]) or 1.0 for one in campaigns]
+    each = ", ".join(f"{kernel} {numbers.ratio(speed)}" for kernel, speed in sorted(losses.items()))
+    told = (
+        "A loss counts with two backward passes, of a gradient of 1 and of another, as whoever weighs losses has it. "
+        "With the first of them alone, as most training has it, the mean over those ops is "
+        f"**{numbers.ratio(geometric_mean(speeds))}** ({each}).\n"
+    )
+    return [told] if losses else []
+
+
 def means(campaigns: Sequence[Any]) -> str:
     known = [one for one in campaigns if one.kernel in TABLE.KNOWN_BEFORE]
     whole = TABLE.over_the_library({one.kernel: TABLE.gave([one]) for one in campaigns}).strip()
     lines = [_mean(f"over {len(campaigns)} of the {numbers.many(len(SIZES), 'op')}", campaigns)]
     lines += [f"{whole}\n"] if whole else []
+    lines += of_losses(campaigns)
     of_known = f"over {len(known)} of the {len(TABLE.KNOWN_BEFORE)} whose stock times were known before"
     return "\n".join([*lines, _mean(of_known, known)] if known else lines)
 

@@ -21,6 +21,7 @@ from bot.errors import CorruptRecord
 from bot.model.campaign import Campaign
 from bot.model.commands import Scope
 from bot.model.measurement import Reading
+from bot.model.race import NO_CHANGE, TWICE
 from bot.model.rivals import Rival
 from bot.render import numbers, view
 from bot.render.summary import summary
@@ -408,6 +409,21 @@ def test_the_median_of_all_races_and_of_all_searches_is_told(tmp_path: Path) -> 
     said = TABLE.paces([one])
     assert f"at the median: {middle:.0f} in {len(rates)} races (at most {rates[-1]:.0f}, rms_norm" in said
     assert f"and {float(TABLE.pace(one)):.1f} over 1 whole searches" in said
+
+
+def test_who_did_not_come_home_is_counted_with_the_reason(tmp_path: Path) -> None:
+    assert TABLE.left_out([]) == ""
+    lines = facts("rms_norm-d")
+    raced = [line["fact"]["race"]["racers"] for line in lines if line["fact"]["kind"] == "numbers_raced"]
+    others = [racer for racers in raced for racer in racers[1:]]
+    for racer in others:
+        racer["left"] = ""
+    others[0]["left"], others[1]["left"], others[2]["left"] = TWICE, NO_CHANGE, "crashed: CompilationError"
+    said = TABLE.left_out([told(tmp_path, journal(lines))])
+    assert (
+        f"Of {len(others)} versions that were to race 3 ({300 / len(others):.0f} %) did not come home: 2 " in said
+    )
+    assert "1 failed, were wrong or were disturbed" in said
 
 
 def test_a_pause_after_the_search_leaves_its_pace(tmp_path: Path) -> None:

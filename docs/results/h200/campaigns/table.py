@@ -291,6 +291,21 @@ def paces(found: Sequence[Read]) -> str:
     )
 
 
+def left_out(found: Sequence[Read]) -> str:
+    """Of what was to race, how much did not come home, and why."""
+    entered = [racer for one in found for race in one.campaign.races for racer in race.others]
+    gone = [racer for racer in entered if racer.left]
+    if not entered:
+        return ""
+    alike = sum(racer.is_nothing_new for racer in gone)
+    share = f"{len(gone)} ({100 * len(gone) / len(entered):.0f} %)"
+    return (
+        f"Of {numbers.many(len(entered), 'version')} that were to race {share} did not come home: {alike} launch what "
+        f"another does, so its time is known, {len(gone) - alike} failed, were wrong or were disturbed. Where a GPU "
+        "times, the model keeps none from a race.\n"
+    )
+
+
 def rivals(one: Read) -> str:
     """How many times as fast as the variant that the figures are of, or as v0 where none was timed."""
     profile, number = one.campaign.profile, one.number
@@ -534,7 +549,7 @@ def page(folder: Path) -> str:
     found = read_all(folder)
     return "\n".join((
         "## By campaign", "", intervals(folder), grid(SUMMARY, [summary_row(one, folder) for one in found]),
-        over_kernels(found), cost(found), paces(found), machines(found),
+        over_kernels(found), cost(found), paces(found), left_out(found), machines(found),
         "## By case", "", grid(CASES, [row for one in found for row in case_rows(one)]),
     ))  # fmt: skip
 

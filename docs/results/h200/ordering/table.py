@@ -1,4 +1,5 @@
-"""Writes the tables of the README beside it: whether the estimate puts launch numbers in the order in which they raced.
+"""Writes the tables of the README beside it: whether the estimate puts launch numbers in the order in which they raced,
+and whole variants in that in which the judge saw them.
 
 Run it from the root of the repository, after a campaign was added:
 
@@ -12,6 +13,7 @@ a case.
 from __future__ import annotations
 
 import itertools
+import math
 import runpy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,10 +22,14 @@ from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 from bot.analysis.estimate import estimate_case, estimate_survey
+from bot.analysis.stats import geometric_mean
 from bot.engine import race_field
 from bot.engine.space import block_constant
 from bot.hardware.catalog import for_runner
 from bot.model.campaign import Profile
+from bot.model.commands import Scope
+from bot.model.grouping import primary_groups
+from bot.model.measurement import Measurement
 
 HERE = Path(__file__).resolve().parent
 CAMPAIGNS = HERE.parent / "campaigns"
@@ -117,6 +123,92 @@ def row(seen: Seen) -> list[object]:
     return [f"`{seen.kernel}`", link, len(pairs), sum(pairs), share, said or "-", f"{upper} of {len(places)}"]
 
 
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One campaign whose judge timed two variants or more: of each arm, v0 as 0, how many times as fast as v0 it is by
+    the clock and by the model."""
+
+    op: str
+    folder: str
+    clock: Mapping[int, float]
+    model: Mapping[int, float]
+
+    @property
+    def fastest(self) -> int:
+        return max(self.clock, key=lambda number: self.clock[number])
+
+    @property
+    def place(self) -> int:
+        """The model's place of the fastest."""
+        return 1 + sorted(self.model, key=lambda number: -self.model[number]).index(self.fastest)
+
+    @property
+    def is_in_upper_half(self) -> bool:
+        return 2 * self.place <= len(self.clock) + 1
+
+    def pairs(self) -> Iterator[bool]:
+        for one, other in itertools.combinations(self.clock, 2):
+            if max(self.clock[one], self.clock[other]) > APART * min(self.clock[one], self.clock[other]):
+                yield (self.clock[one] - self.clock[other]) * (self.model[one] - self.model[other]) > 0
+
+
+def modelled(profile: Profile, found: Measurement) -> float | None:
+    """How many times as fast as v0 by the model, over the steps that are scored."""
+    sheet, cases = for_runner(profile.baseline.runner), {case.id: case for case in profile.suite.cases}
+    before, after = (
+        {one.case: estimate_case(one, cases[one.case], sheet) for one in arm.cases if one.case in cases}
+        for arm in (profile.baseline, found)
+    )
+    groups = primary_groups(profile.suite, Scope.GENERAL)
+    steps = [[(before.get(case.id), after.get(case.id)) for case in group.cases] for group in groups]
+    if any(us is None for step in steps for pair in step for us in pair):
+        return None
+    gains = [math.fsum(one or 0.0 for one, _ in step) / math.fsum(two or 0.0 for _, two in step) for step in steps]
+    return geometric_mean(gains, [group.weight for group in groups])
+
+
+def judged_of(one: Any) -> Judged | None:
+    profile, timed = one.campaign.profile, READER._timed(one.campaign)
+    clock, model = {0: 1.0}, {0: 1.0}
+    for played in one.campaign.rounds:
+        number = played.variant.number
+        told = modelled(profile, played.measurement) if number in timed else None
+        if told is not None:
+            clock[number], model[number] = READER._speed(one.campaign, timed[number]).ratio, told
+    return Judged(one.kernel, one.folder, clock, model) if len(clock) > 2 else None
+
+
+def all_judged() -> list[Judged]:
+    """Of each op the last such campaign."""
+    found = {one.kernel: judged for one in READER.read_all(CAMPAIGNS) if (judged := judged_of(one)) is not None}
+    return list(found.values())
+
+
+def judged_row(one: Judged) -> list[object]:
+    arms = ", ".join(f"v{n} {one.clock[n]:.3g}x ({one.model[n]:.3g}x)" for n in one.clock if n)
+    pairs = list(one.pairs())
+    link = f"[{one.op}](../campaigns/{one.folder}/journal.jsonl)"
+    return [link, arms, len(pairs), sum(pairs), f"v{one.fastest}: {one.place} of {len(one.clock)}"]
+
+
+JUDGED = (
+    "Campaign",
+    "By the clock (by the model)",
+    "Pairs more than 5 % apart",
+    "In the same order",
+    "The model's place of the fastest",
+)
+
+
+def made_of_variants() -> str:
+    every = all_judged()
+    pairs = [same for one in every for same in one.pairs()]
+    upper = f"in its upper half in {sum(one.is_in_upper_half for one in every)} of {len(every)}"
+    share = f"{sum(pairs)} ({100 * sum(pairs) / len(pairs):.0f} %)" if pairs else "0"
+    rows = [*map(judged_row, every), ["all", "", len(pairs), share, upper]]
+    return "".join(f"| {' | '.join(map(str, line))} |\n" for line in [JUDGED, ["---"] * len(JUDGED), *rows])
+
+
 HEAD = (
     *("Kernel", "Campaign", "Pairs more than 5 % apart", "In the same order", "Share"),
     *("The model's place of the fastest, case by case", "In its upper half"),
@@ -137,7 +229,8 @@ def made() -> str:
 def main() -> None:
     page = HERE / "README.md"
     before, rest = page.read_text(encoding="utf-8").split(BEGIN)
-    page.write_text(f"{before}{BEGIN}\n{made()}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+    tables = f"{made()}\n## Whole variants\n\n{made_of_variants()}"
+    page.write_text(f"{before}{BEGIN}\n{tables}\n{END}{rest.split(END)[1]}", encoding="utf-8")
 
 
 if __name__ == "__main__":
