@@ -420,9 +420,7 @@ def test_who_did_not_come_home_is_counted_with_the_reason(tmp_path: Path) -> Non
         racer["left"] = ""
     others[0]["left"], others[1]["left"], others[2]["left"] = TWICE, NO_CHANGE, "crashed: CompilationError"
     said = TABLE.left_out([told(tmp_path, journal(lines))])
-    assert (
-        f"Of {len(others)} versions that were to race 3 ({300 / len(others):.0f} %) did not come home: 2 " in said
-    )
+    assert f"Of {len(others)} versions that were to race 3 ({300 / len(others):.0f} %) did not come home: 2 " in said
     assert "1 failed, were wrong or were disturbed" in said
 
 
