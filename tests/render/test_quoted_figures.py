@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bot.analysis.calibration import parse, report
+from bot.model.facts import TryRequested
 from bot.render import numbers
 from bot.targets.sizes import SIZES
 from tests.render.scripts import RESULTS, script
@@ -32,6 +33,27 @@ def test_the_readme_says_of_what_its_means_are(by_kernel: dict[str, list[Any]]) 
     whole = math.prod(kernels.values()) ** (1 / len(kernels))
     assert f"{numbers.ratio(ops)} as fast in the geometric mean of {len(SIZES)} ops" in FIRST_SCREEN
     assert f"as they were, {numbers.ratio(whole)}" in FIRST_SCREEN
+
+
+def test_the_readme_says_which_winners_were_known_before(by_kernel: dict[str, list[Any]]) -> None:
+    last = [next(one for one in reversed(found) if one.is_over) for found in by_kernel.values()]
+    won = [one for one in last if TABLE.gave([one]) is not None]
+    known = [one for one in won if any(isinstance(line.fact, TryRequested) for line in one.lines)]
+    assert f"{len(known)} of the {len(won)} winners it had found before" in FIRST_SCREEN
+
+
+def test_the_readme_says_what_a_pass_with_nothing_known_has_so_far() -> None:
+    page = (RESULTS / "pass" / "README.md").read_text(encoding="utf-8")
+    (mean,) = re.findall(r"the mean over all (\d+) is \*\*(\d\.\d+x)\*\*", page)
+    assert f"{mean[0]} ops are {mean[1]} so far" in FIRST_SCREEN
+
+
+def test_the_readme_says_what_a_loss_is_with_one_backward_pass() -> None:
+    every = script("..", "every_kernel")
+    found = [one for one, _ in every.last_ones([TABLE.HERE])["NVIDIA H200"].values()]
+    (said,) = every.of_losses(found)
+    (mean,) = re.findall(r"\*\*(.*?)\*\*", said)
+    assert f"with the one that training has, the {len(found)} ops are {mean}" in FIRST_SCREEN
 
 
 def test_the_readme_has_the_figures_of_an_h200(by_kernel: dict[str, list[Any]]) -> None:
