@@ -6,7 +6,9 @@ the dictionary that holds it.
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -101,8 +103,27 @@ def _set_above(site: LaunchSite, name: str, text: str, why: str) -> cst.Function
         )
     else:
         above = source.launched_after(site, [source.assignment(f"{name} = {text}", why)], site.call)
-        changed = source.spliced(module, [(line, above)])
+        unread = () if findall(source.expression(text), m.Name(name)) else _unread(block[:at], name)
+        changed = source.spliced(module, [(line, above), *((one, []) for one in unread)])
     return cst.ensure_type(changed.body[0], cst.FunctionDef)
+
+
+def _unread(before: Sequence[cst.BaseStatement], name: str) -> list[cst.BaseStatement]:
+    """The statements right before one that sets a variable anew, and do nothing but to set it: the last ones of these.
+    What somebody said something of stays."""
+    return list(itertools.takewhile(lambda one: _only_sets(one, name), reversed(before)))
+
+
+def _only_sets(one: cst.BaseStatement, name: str) -> bool:
+    if findall(one, m.Comment() | m.Call() | m.NamedExpr() | m.Await() | m.Yield()):
+        return False
+    if not isinstance(one, cst.If):
+        return source.is_plain(one, name)
+    bodies = [one.body, *([one.orelse.body] if isinstance(one.orelse, cst.Else) else [])]
+    further = isinstance(one.orelse, cst.If) and not _only_sets(one.orelse, name)
+    return not further and all(
+        isinstance(body, cst.IndentedBlock) and all(_only_sets(inner, name) for inner in body.body) for body in bodies
+    )
 
 
 def _set_passed_on(site: LaunchSite, name: str, text: str, why: str, held: Place) -> cst.FunctionDef:

@@ -238,11 +238,39 @@ _k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=warps)
 
 
 def test_a_variable_that_branches_set_is_set_above_its_only_reader() -> None:
-    """Where the launch no longer read it, a linter would find it unused."""
+    """Where the launch no longer read it, a linter would find it unused, and what it was before is read by nobody."""
     assert rewritten(IN_BRANCHES, warps=PER_THREAD) == (
-        [],
+        ["    warps = 4", "    if n_cols > 8:", "        warps = 8"],
         [f"    # {WHY}", "    warps = min(max(BLOCK_SIZE // 512, 1), 32)"],
     )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("    warps = 8", "    warps = 8  # measured"),
+        ("if n_cols > 8:", "# as others have it\nif n_cols > 8:"),
+        ("if n_cols > 8:", "if counted(n_cols):"),
+        ("    warps = 8", "    warps, more = 8, 2"),
+        ("    warps = 8", "    warps = 8\n    print(n_cols)"),
+        ("    warps = 8", "    warps = 8\nelse:\n    more = 2"),
+        ("    warps = 8", "    warps = 8\nelif n_cols > 4:\n    more = 2"),
+    ],
+)
+def test_a_branch_that_does_more_or_is_spoken_of_stays(before: str, after: str) -> None:
+    gone, new = rewritten(IN_BRANCHES.replace(before, after), warps=PER_THREAD)
+    assert gone == [] and new == [f"    # {WHY}", "    warps = min(max(BLOCK_SIZE // 512, 1), 32)"]
+
+
+def test_each_way_of_a_branch_is_read_by_nobody() -> None:
+    ways = IN_BRANCHES.replace("    warps = 8", "    warps = 8\nelif n_cols > 4:\n    warps = 6\nelse:\n    warps = 2")
+    gone, _ = rewritten(ways, warps=PER_THREAD)
+    assert gone[:2] == ["    warps = 4", "    if n_cols > 8:"] and len(gone) == 7
+
+
+def test_what_the_new_number_is_made_of_stays() -> None:
+    gone, new = rewritten(IN_BRANCHES, warps="2 * warps")
+    assert gone == [] and new[-1] == "    warps = 2 * warps"
 
 
 def test_and_a_later_rule_is_written_over_that_line() -> None:
@@ -439,7 +467,8 @@ if n_cols > 8:
 _k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=num_warps)
 """
     gone, new = rewritten(body, warps="8")
-    assert not gone and new == [f"    # {WHY}", "    num_warps = 8"]
+    assert gone == ["    if n_cols > 8:", "        num_warps = 2"]
+    assert new == [f"    # {WHY}", "    num_warps = 8"]
 
 
 @pytest.mark.parametrize("text", ["def f(:\n", "x = 1\n\x00", ""])
