@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 from bot.analysis.measured import CaseReading
+from bot.analysis.paired import clearly_slower
 from bot.analysis.stats import Incomparable, case_readings
 from bot.model.harvested import Beside, HarvestedRun
 
 
-def _beside(case: str, found: CaseReading) -> Beside:
+def _beside(case: str, found: CaseReading, *, slower: bool) -> Beside:
     low, high = found.estimate.interval()
     bounds = (None, None) if math.isinf(high) else (math.exp(low), math.exp(high))
     return Beside(
@@ -19,6 +20,7 @@ def _beside(case: str, found: CaseReading) -> Beside:
         ratio=found.estimate.ratio,
         low=bounds[0],
         high=bounds[1],
+        slower=slower,
     )
 
 
@@ -34,4 +36,6 @@ def figures(run: HarvestedRun) -> tuple[Beside, ...] | str:
         return str(error)
     if not found:
         return "not timed: no block was read"
-    return tuple(_beside(case.id, found[case.id]) for case in run.suite.cases)
+    names = [case.id for case in run.suite.cases]
+    slower = clearly_slower([found[name].estimate for name in names])
+    return tuple(_beside(name, found[name], slower=is_slower) for name, is_slower in zip(names, slower, strict=True))

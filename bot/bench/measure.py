@@ -86,7 +86,7 @@ class Deadlines:
     """Of the host: the driver and torch take a few GiB by themselves."""
 
 
-def _shapes(cases: tuple[Case, ...]) -> tuple[Shape, ...]:
+def shapes_of(cases: tuple[Case, ...]) -> tuple[Shape, ...]:
     return tuple(Shape(case.id, case.direction, case.shape, case.dtype, case.grad) for case in cases)
 
 
@@ -114,7 +114,7 @@ class StaticBench:
         self._judge = Judge(cells.python, cells.scratch / "judge", cells.scratch / "judge-home", cells.gpu)
         uuid = cells.gpu.uuid if cells.gpu is not None else ""
         try:
-            shapes = _shapes(suite.cases), _shapes(suite.checks)
+            shapes = shapes_of(suite.cases), shapes_of(suite.checks)
             request = PlanRequest("plan", site.kernel, *shapes, seed, str(inputs), uuid)
             self._plan = self._judge.ask(request, Plan)
             # The answer is waited for when the first inputs are needed.

@@ -1,19 +1,24 @@
-"""`kernelwright harvested`: a winner on the sizes of the library's own benchmark, beside those that were scored."""
+"""`kernelwright harvested`: a winner on the sizes of the library's own benchmark, or on drawn ones, beside those that
+were scored."""
 
 from __future__ import annotations
 
 import math
+import secrets
 import sys
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 
 import click
 
 from bot.analysis.harvested import figures
+from bot.analysis.paired import MOST_SLOWER
 from bot.bench.choosing import open_measured_bench
 from bot.bench.effort import Effort
 from bot.bench.gpu import Gpu, reserved, the_gpu
 from bot.bench.harvest import Harvest, Point, harvest
+from bot.bench.unseen import Sizes, unseen
 from bot.campaign.lineage import sources_of
 from bot.cli.cases import Row, origins, rows
 from bot.cli.options import Whole, in_repository
@@ -30,6 +35,7 @@ from bot.targets.suites import cases_of, suite_of
 WITHOUT = "a winner is timed where a GPU is; kernelwright cases shows these sizes without one"
 PROCESSES = 3
 """The fewest that give an interval: these figures stand beside a verdict and decide nothing."""
+MOST_DRAWN = 16
 MOST_BYTES = 2**30
 """Of the largest product of sizes: three contents of each input and float64 truths have to lie beside it."""
 BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
@@ -52,6 +58,15 @@ def swept(points: tuple[Point, ...], suite: Suite) -> tuple[Swept, ...]:
     return tuple(_swept(row) for row in rows(suite.cases, points) if row.points)
 
 
+def drawn(suite: Suite, sizes: Collection[Sizes], seed: int) -> tuple[Swept, ...]:
+    """In the types that were scored."""
+    scored = {case.shape for case in suite.cases}
+    types = dict.fromkeys(str(case.dtype) for case in suite.cases)
+    found = (Row(one, dtype, one in scored) for one in dict.fromkeys(sizes) for dtype in types)
+    told = f"drawn with {seed}"
+    return tuple(_swept(row).model_copy(update={"told": told}) for row in found)
+
+
 def suite_for(kernel: str, sweep: tuple[Swept, ...]) -> Suite:
     """What is to be timed, and the quick checks: what is wrong is not timed."""
     cases: tuple[Case, ...] = ()
@@ -70,6 +85,12 @@ def _swept_of(profile: Profile, root: Path, python: str) -> tuple[Harvest, tuple
         why = f"{site.benchmark_file} has no sizes to time: {found.why_not}"
         raise UserError(why, hint=found.what_next, reason=ReasonCode.PREFLIGHT_FAILED)
     return found, swept(found.points, suite)
+
+
+def _drawn_for(profile: Profile, count: int, seed: int, python: str) -> tuple[Swept, ...]:
+    with tempfile.TemporaryDirectory(prefix="kernelwright-harvested-") as scratch:
+        sizes = unseen(profile.site.kernel, profile.suite.cases, seed, count, python, Path(scratch))
+    return drawn(profile.suite, sizes, seed)
 
 
 def _timed(
@@ -98,12 +119,30 @@ def _timed(
 @click.option("--variant", type=Whole(min=1), help="Another than the winner: its number.")
 @click.option("--json", "target", type=click.Path(path_type=Path, dir_okay=False), help="Where the raw blocks go.")
 @click.option("--python", default=sys.executable, show_default="this one", help="The target's Python.")
-def harvested(file: Path, repo: Path, variant: int | None, target: Path | None, python: str) -> int:
-    """Time the winner of the journal FILE on the sizes that the library's own benchmark script measures.
+@click.option("--drawn", "count", type=Whole(min=1, max=MOST_DRAWN), help="So many sizes that nobody named instead.")
+@click.option("--seed", type=Whole(min=0), help="What they are drawn with.", show_default="another each time")
+def harvested(
+    file: Path,
+    repo: Path,
+    variant: int | None,
+    target: Path | None,
+    python: str,
+    count: int | None,
+    seed: int | None,
+) -> int:
+    """Time the winner of the journal FILE on sizes that its campaign did not score.
 
-    They are read from the script without running it on a GPU (`kernelwright cases` shows them), and played beside v0
-    in three fresh processes, each slot verified, as in a campaign. What comes of it decides nothing.
+    Those are what the library's own benchmark script measures, read from it without running it on a GPU
+    (`kernelwright cases` shows them); or with --drawn some between half the least and twice the most of what was
+    scored. They are played beside v0 in three fresh processes, each slot verified, as in a campaign. What comes of it
+    decides nothing.
     """
+    if seed is not None and count is None:
+        raise UserError(
+            "--seed is what sizes are drawn with, and none are drawn",
+            hint="say how many: --drawn 2",
+            reason=ReasonCode.BAD_VALUE,
+        )
     root = repo.resolve()
     campaign, profile = profiled(file, root)
     number = wanted(campaign, variant)
@@ -115,7 +154,12 @@ def harvested(file: Path, repo: Path, variant: int | None, target: Path | None, 
             reason=ReasonCode.BAD_VALUE,
         )
     gpu, files = the_gpu(WITHOUT), sources_of(campaign, number)
-    script, sweep = _swept_of(profile, root, python)
+    seed = secrets.randbelow(2**31) if count is not None and seed is None else seed
+    if count is not None and seed is not None:
+        benchmark, chip, sweep = "", "", _drawn_for(profile, count, seed, python)
+    else:
+        script, sweep = _swept_of(profile, root, python)
+        benchmark, chip = profile.site.benchmark_file, script.gpu
     suite = suite_for(profile.site.kernel, sweep)
     if not suite.cases:
         click.echo("\n".join(f"{one.told}: {one.left_out}" for one in sweep))
@@ -126,8 +170,9 @@ def harvested(file: Path, repo: Path, variant: int | None, target: Path | None, 
         kernel=profile.site.kernel,
         variant=number,
         source=sources_digest(files),
-        benchmark=profile.site.benchmark_file,
-        gpu=script.gpu,
+        benchmark=benchmark,
+        gpu=chip,
+        seed=seed,
         sweep=sweep,
         suite=suite,
         baseline=baseline,
@@ -136,5 +181,5 @@ def harvested(file: Path, repo: Path, variant: int | None, target: Path | None, 
     if target is not None:
         target.write_text(run.model_dump_json() + "\n", encoding="utf-8")
     found = figures(run)
-    click.echo("\n".join(lines(run, found)))
+    click.echo("\n".join(lines(run, found, MOST_SLOWER)))
     return 1 if isinstance(found, str) else 0

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.judge.hands import hands
-from bot.judge.hidden import hidden
+from bot.judge.hidden import hidden, unseen
 from bot.judge.plan import Probe, plan
 from bot.judge.recipe import Recipe
 from bot.judge.recipes import RECIPES
@@ -34,6 +34,8 @@ from bot.worker.contract import (
     PrepareRequest,
     Rows,
     Shape,
+    Unseen,
+    UnseenRequest,
     clip,
     parse,
     render,
@@ -109,6 +111,12 @@ class Desk:
         self._calls = {case.call.case: case.call for case in planned.cases}
         self._scored = request.cases
         return dataclasses.replace(planned, fills=tuple((o.name, o.filled(recipe.stock)) for o in recipe.operands))
+
+    def unseen(self, request: UnseenRequest) -> Unseen | Complaint:
+        recipe = RECIPES.get(request.kernel)
+        if recipe is None or not request.cases:
+            return Complaint(f"nobody can say what sizes {request.kernel} is asked for")
+        return Unseen(unseen(recipe, request.cases, request.seed, request.count))
 
     def prepare(self) -> Prepared | Complaint:
         if self._recipe is None:
@@ -243,6 +251,8 @@ class Desk:
             return self.compile_rival(parse(CompileRivalRequest, line))
         if do == "plan":
             return self.plan(parse(PlanRequest, line))
+        if do == "unseen":
+            return self.unseen(parse(UnseenRequest, line))
         if do == "prepare":
             parse(PrepareRequest, line)
             return self.prepare()

@@ -56,9 +56,12 @@ def _halved(name: str, size: int, recipe: Recipe) -> int:
     return unit * max(1, size // (2 * unit) | 1)
 
 
-def _between(scored: tuple[Sizes, ...], recipe: Recipe, rng: random.Random) -> Sizes:
+def _between(
+    scored: tuple[Sizes, ...], recipe: Recipe, rng: random.Random, most_in_all: int = 0, most_numbers: int = 0
+) -> Sizes:
     """Each size by itself. Where all of them are too much, the largest gives way, down to a single one if it must.
     Powers of two are of what a kernel unrolls, and twice the most of those is a minute of a compiler (mhc_post_res)."""
+    most_in_all, most_numbers = most_in_all or MOST, most_numbers or MOST_NUMBERS
     found: dict[str, int] = {}
     for place, (name, _) in enumerate(scored[0]):
         sizes = [one[place][1] for one in scored]
@@ -70,7 +73,7 @@ def _between(scored: tuple[Sizes, ...], recipe: Recipe, rng: random.Random) -> S
             found[name] = 2 * _odd(drawn // 2 or 1, -(-least // 2), most // 2, rng)
         else:
             found[name] = _odd(drawn, least, most, rng)
-    while math.prod(found.values()) > MOST or numbers(recipe, found) > MOST_NUMBERS:
+    while math.prod(found.values()) > most_in_all or numbers(recipe, found) > most_numbers:
         largest = max(found, key=lambda name: found[name])
         if (less := _halved(largest, found[largest], recipe)) == found[largest]:
             break
@@ -83,6 +86,15 @@ def _sizes(recipe: Recipe, scored: tuple[Sizes, ...], number: int, rng: random.R
         return _between(scored, recipe, rng)
     rows, cols = KINDS[number]
     return ("rows", rng.randint(*rows)), ("cols", rng.randint(*cols))
+
+
+def unseen(recipe: Recipe, cases: tuple[Shape, ...], seed: int, count: int) -> tuple[Sizes, ...]:
+    """Sizes for a clock: like those that are scored, and no more work than the most of them."""
+    rng = random.Random(seed ^ 0xC10C)
+    scored = tuple(dict.fromkeys(shape.sizes for shape in cases))
+    most = max(math.prod(size for _, size in one) for one in scored)
+    most_numbers = max(numbers(recipe, dict(one)) for one in scored)
+    return tuple(_between(scored, recipe, rng, most, most_numbers) for _ in range(count))
 
 
 def hidden(recipe: Recipe, cases: tuple[Shape, ...], checks: tuple[Shape, ...], seed: int) -> tuple[Shape, ...]:

@@ -1,4 +1,4 @@
-"""A winner on the sizes of the library's own benchmark script, beside those that its campaign scored."""
+"""A winner on sizes that its campaign did not score: those of the library's own benchmark script, or drawn ones."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ class Beside(Word):
     low: float | None
     high: float | None
     """Of 95 %, over fresh processes; None where these are too few."""
+    slower: bool = False
+    """Whether it is clearly slower by more than a verdict lets pass, among all cases of the run."""
 
 
 class HarvestedRun(Word):
@@ -41,9 +43,11 @@ class HarvestedRun(Word):
     variant: VariantNumber
     source: Digest
     """Of the variant's files; `kernelwright rebuild` makes them again."""
-    benchmark: str
-    gpu: str
+    benchmark: str = ""
+    gpu: str = ""
     """What the script was told is there."""
+    seed: int | None = None
+    """Where the sizes are no script's: what they were drawn with."""
     sweep: tuple[Swept, ...]
     suite: Suite
     baseline: Measurement

@@ -8,7 +8,7 @@ from bot.model.harvested import Beside, HarvestedRun
 from bot.model.ids import variant_name
 from bot.render import labels, numbers, times
 
-HEAD = ("Case", "In the script", "v0, us", "Its time, us", "Speed-up", "95 % interval")
+HEAD = ("Case", "Where from", "v0, us", "Its time, us", "Speed-up", "95 % interval")
 
 
 def _interval(found: Beside) -> str:
@@ -32,6 +32,14 @@ def rows(run: HarvestedRun, figures: Sequence[Beside]) -> list[tuple[str, ...]]:
     ]
 
 
+def bound(figures: Sequence[Beside], most: float) -> str:
+    """The one sentence that a verdict would hang on."""
+    slower = [found.case for found in figures if found.slower]
+    if slower:
+        return f"Clearly more than {100 * most:.0f} % slower (one-sided 99 %, Holm): {', '.join(slower)}"
+    return f"No case is clearly more than {100 * most:.0f} % slower (one-sided 99 %, Holm)"
+
+
 def left_out(run: HarvestedRun) -> Iterator[str]:
     for one in run.sweep:
         sizes = " x ".join(str(size) for _, size in one.sizes)
@@ -47,10 +55,14 @@ def _columns(lines: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
 
 
-def lines(run: HarvestedRun, figures: Sequence[Beside] | str) -> list[str]:
-    """For a terminal. `figures`, or why there are none."""
+def lines(run: HarvestedRun, figures: Sequence[Beside] | str, most_slower: float) -> list[str]:
+    """For a terminal. `figures`, or why there are none; `most_slower` is what a verdict lets pass."""
     gpu = run.baseline.runner.gpu_name or "a GPU"
-    said = [f"{run.kernel}, {variant_name(run.variant)} beside v0 on {gpu}, sizes of {run.benchmark}", ""]
-    said += [figures] if isinstance(figures, str) else list(_columns([HEAD, *rows(run, figures)]))
+    sizes = f"sizes of {run.benchmark}" if run.seed is None else f"sizes drawn with seed {run.seed}"
+    said = [f"{run.kernel}, {variant_name(run.variant)} beside v0 on {gpu}, {sizes}", ""]
+    if isinstance(figures, str):
+        said += [figures]
+    else:
+        said += [*_columns([HEAD, *rows(run, figures)]), "", bound(figures, most_slower)]
     others = list(left_out(run))
     return [*said, *([""] if others else []), *others]

@@ -76,11 +76,13 @@ def test_the_winner_is_timed_beside_v0_on_each_size_of_the_script(place: Path) -
     assert done.output.splitlines() == [
         "rms_norm, v3 beside v0 on NVIDIA H200, sizes of benchmark/scripts/benchmark_rms_norm.py",
         "",
-        "Case                In the script  v0, us   Its time, us  Speed-up  95 % interval",
+        "Case                Where from     v0, us   Its time, us  Speed-up  95 % interval",
         "fwd 1024x4096 bf16  T 1024 (ours)  100.000  90.909        1.100x    1.098x to 1.10x",
         "bwd 1024x4096 bf16  T 1024 (ours)  100.000  90.909        1.100x    1.098x to 1.10x",
         "fwd 3072x4096 bf16  T 3072 (ours)  100.000  90.909        1.100x    1.098x to 1.10x",
         "bwd 3072x4096 bf16  T 3072 (ours)  100.000  90.909        1.100x    1.098x to 1.10x",
+        "",
+        "No case is clearly more than 2 % slower (one-sided 99 %, Holm)",
         "",
         "T 3072 (ours), 3072 x 4096 bfloat16: timed without W in float32",
     ]
@@ -126,6 +128,60 @@ def test_a_loss_is_timed_with_both_of_its_gradients() -> None:
     assert ids == [
         f"{one}-1024x4096-float32{end}" for one, end in (("forward", ""), ("backward", ""), ("backward", "-one"))
     ]
+
+
+def sizes(rows: int, cols: int) -> tuple[tuple[str, int], ...]:
+    return ("rows", rows), ("cols", cols)
+
+
+def test_or_on_sizes_that_nobody_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once as often as they are drawn, in the types that were scored; what was scored is not timed again."""
+    asked: list[tuple[str, int, int]] = []
+
+    def unseen(kernel: str, cases: Any, seed: int, count: int, python: str, scratch: Path) -> Any:
+        assert {case.shape for case in cases} == {case.shape for case in a.SUITE.cases}
+        asked.append((kernel, seed, count))
+        return sizes(2047, 4097), a.SUITE.cases[0].shape, sizes(2047, 4097)
+
+    monkeypatch.setattr(module, "unseen", unseen)
+    monkeypatch.setattr(module, "harvest", None)
+    done = typed(place, "--drawn", "3", "--seed", "7", "--json", str(place / "blocks.json"))
+    assert done.return_value == 0, done.exception
+    assert asked == [("rms_norm", 7, 3)]
+    lines = done.output.splitlines()
+    assert lines[0] == "rms_norm, v3 beside v0 on NVIDIA H200, sizes drawn with seed 7"
+    assert [line.split("  ")[0] for line in lines[3:5]] == ["fwd 2047x4097 bf16", "bwd 2047x4097 bf16"]
+    assert "drawn with 7, 512 x 1024 bfloat16: scored in the campaign" in done.output
+    run = HarvestedRun.model_validate_json((place / "blocks.json").read_text(encoding="utf-8"))
+    assert (run.seed, run.benchmark, run.gpu, len(run.suite.cases)) == (7, "", "", 2)
+
+
+def test_without_a_seed_it_is_another_each_time_and_told(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
+    monkeypatch.setattr(module, "unseen", lambda kernel, cases, seed, *_: seeds.append(seed) or (sizes(33, 4097),))
+    told = [typed(place, "--drawn", "1").output for _ in range(2)]
+    assert len(set(seeds)) == 2
+    assert all(f"sizes drawn with seed {seed}\n" in one for seed, one in zip(seeds, told, strict=True))
+
+
+def test_a_seed_of_nothing_is_a_mistake(place: Path) -> None:
+    error = typed(place, "--seed", "7").exception
+    assert isinstance(error, UserError) and error.hint == "say how many: --drawn 2"
+
+
+def test_a_case_that_is_clearly_slower_is_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slower(Clocked):
+        def measure(self, files: tuple[SourceFile, ...], *, passports: bool) -> Measurement:
+            found = super().measure(files, passports=passports)
+            first, *others = found.cases
+            if first.paired is None:
+                return found
+            slow = Paired(tier="replay", search=reading(-4.0), confirm=(reading(-4.0), reading(-4.1), reading(-3.9)))
+            return found.model_copy(update={"cases": (first.model_copy(update={"paired": slow}), *others)})
+
+    monkeypatch.setattr(module, "open_measured_bench", Slower)
+    said = typed(place).output
+    assert "Clearly more than 2 % slower (one-sided 99 %, Holm): forward-1024x4096-bfloat16\n" in said
 
 
 def test_where_everything_was_scored_nothing_is_timed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

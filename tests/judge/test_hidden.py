@@ -7,7 +7,7 @@ import math
 import pytest
 
 from bot.judge import hidden as hidden_shapes
-from bot.judge.hidden import KINDS, MOST, MOST_NUMBERS, hidden, numbers
+from bot.judge.hidden import KINDS, MOST, MOST_NUMBERS, Sizes, hidden, numbers, unseen
 from bot.judge.inputs import fill
 from bot.judge.oracle import truth
 from bot.judge.plan import minimum_bytes, probes_of
@@ -137,3 +137,28 @@ def test_other_sizes_lie_between_half_the_least_and_twice_the_most(kernel: str) 
                 assert 1 <= size <= 2 * max(one[name] for one in scored)
             strange += any(size > 16 and size % 16 for size in sizes.values())
     assert strange > 40, "half of them and more have a size that no tile divides"
+
+
+def told(kernel: str, seed: int, count: int = 4) -> tuple[Sizes, ...]:
+    cases = tuple(Shape(case.id, case.direction, case.shape, case.dtype) for case in suite_of(kernel).cases)
+    return unseen(RECIPES[kernel], cases, seed, count)
+
+
+@pytest.mark.parametrize("kernel", sorted(SIZES))
+def test_what_a_clock_is_given_is_no_more_work_than_what_is_scored(kernel: str) -> None:
+    recipe, names = RECIPES[kernel], SIZES[kernel].names
+    scored = [dict(zip(names, size, strict=True)) for size in SIZES[kernel].scored]
+    strange = 0
+    for seed in range(6):
+        for sizes in map(dict, told(kernel, seed)):
+            assert math.prod(sizes.values()) <= max(math.prod(one.values()) for one in scored)
+            assert numbers(recipe, sizes) <= max(numbers(recipe, one) for one in scored)
+            assert all(1 <= size <= 2 * max(one[name] for one in scored) for name, size in sizes.items())
+            assert minimum_bytes(recipe, Shape("x", "forward", tuple(sizes.items()), "bfloat16")) > 0
+            strange += any(size > 16 and size % 16 for size in sizes.values())
+    assert strange > 12, "half of them and more have a size that no tile divides"
+
+
+def test_another_seed_is_other_sizes_and_the_same_one_the_same() -> None:
+    assert told("softmax", 1) == told("softmax", 1) != told("softmax", 2)
+    assert told("softmax", 1, 2) == told("softmax", 1)[:2]

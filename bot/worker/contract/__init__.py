@@ -42,6 +42,8 @@ from bot.worker.contract.judging import (
     Row,
     Rows,
     Shape,
+    Unseen,
+    UnseenRequest,
 )
 from bot.worker.contract.limits import (
     ANSWER,
@@ -100,6 +102,8 @@ __all__ = [
     "TensorSpec",
     "Touched",
     "Tried",
+    "Unseen",
+    "UnseenRequest",
     "clip",
     "offsets",
     "parse",

@@ -34,6 +34,22 @@ class PlanRequest:
 
 
 @dataclasses.dataclass(frozen=True)
+class UnseenRequest:
+    do: Literal["unseen"]
+    kernel: str
+    cases: tuple[Shape, ...]
+    seed: int
+    count: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Unseen:
+    """Sizes between half the least and twice the most of what is scored, and no more in all than the most of that."""
+
+    sizes: tuple[tuple[tuple[str, int], ...], ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class CasePlan:
     call: Call
     minimum_bytes: int
