@@ -37,7 +37,7 @@ def _says(small: float, large: float) -> tuple[str, str] | None:
     if large <= FLAT * small and large < LOW:
         return (
             "more work makes it no better, so neither launches nor idle multiprocessors are its limit",
-            "fewer instructions an element, or more of them under way at once",
+            "fewer passes over memory where there are more than the least, else fewer instructions an element",
         )
     return None
 
