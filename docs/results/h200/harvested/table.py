@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bot.analysis.harvested import figures
+from bot.analysis.paired import MOST_SLOWER
 from bot.model.harvested import HarvestedRun
 from bot.model.ids import variant_name
 from bot.render import harvested
@@ -41,6 +42,10 @@ def rows(run: HarvestedRun) -> list[list[object]]:
 
 def notes(runs: Sequence[HarvestedRun]) -> Iterator[str]:
     for run in runs:
+        found = figures(run)
+        if not isinstance(found, str):
+            said = harvested.bound(found, MOST_SLOWER)
+            yield f"- {text(run.kernel)}: {text(said[0].lower() + said[1:])}\n"
         yield from (f"- {text(run.kernel)}: {text(line)}\n" for line in harvested.left_out(run))
 
 
