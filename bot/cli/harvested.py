@@ -8,6 +8,7 @@ import secrets
 import sys
 import tempfile
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -17,7 +18,7 @@ from bot.analysis.paired import MOST_SLOWER
 from bot.bench.choosing import open_measured_bench
 from bot.bench.effort import Effort
 from bot.bench.gpu import Gpu, reserved, the_gpu
-from bot.bench.harvest import Harvest, Point, harvest
+from bot.bench.harvest import Point, harvest
 from bot.bench.unseen import Sizes, unseen
 from bot.campaign.lineage import sources_of
 from bot.cli.cases import Row, origins, rows
@@ -76,7 +77,17 @@ def suite_for(kernel: str, sweep: tuple[Swept, ...]) -> Suite:
     return Suite(name="full", cases=cases, checks=suite_of(kernel, "quick").checks)
 
 
-def _swept_of(profile: Profile, root: Path, python: str) -> tuple[Harvest, tuple[Swept, ...]]:
+@dataclass(frozen=True)
+class Asked:
+    """What is to be timed, and who says so: a script, or a seed."""
+
+    sweep: tuple[Swept, ...]
+    benchmark: str = ""
+    gpu: str = ""
+    seed: int | None = None
+
+
+def _of_script(profile: Profile, root: Path, python: str) -> Asked:
     site, suite = profile.site, profile.suite
     names = [name for name, _ in suite.cases[0].shape]
     with tempfile.TemporaryDirectory(prefix="kernelwright-harvested-") as scratch:
@@ -84,13 +95,14 @@ def _swept_of(profile: Profile, root: Path, python: str) -> tuple[Harvest, tuple
     if found.why_not:
         why = f"{site.benchmark_file} has no sizes to time: {found.why_not}"
         raise UserError(why, hint=found.what_next, reason=ReasonCode.PREFLIGHT_FAILED)
-    return found, swept(found.points, suite)
+    return Asked(swept(found.points, suite), site.benchmark_file, found.gpu)
 
 
-def _drawn_for(profile: Profile, count: int, seed: int, python: str) -> tuple[Swept, ...]:
+def _of_nobody(profile: Profile, count: int, seed: int | None, python: str) -> Asked:
+    seed = secrets.randbelow(2**31) if seed is None else seed
     with tempfile.TemporaryDirectory(prefix="kernelwright-harvested-") as scratch:
         sizes = unseen(profile.site.kernel, profile.suite.cases, seed, count, python, Path(scratch))
-    return drawn(profile.suite, sizes, seed)
+    return Asked(drawn(profile.suite, sizes, seed), seed=seed)
 
 
 def _timed(
@@ -154,15 +166,10 @@ def harvested(
             reason=ReasonCode.BAD_VALUE,
         )
     gpu, files = the_gpu(WITHOUT), sources_of(campaign, number)
-    seed = secrets.randbelow(2**31) if count is not None and seed is None else seed
-    if count is not None and seed is not None:
-        benchmark, chip, sweep = "", "", _drawn_for(profile, count, seed, python)
-    else:
-        script, sweep = _swept_of(profile, root, python)
-        benchmark, chip = profile.site.benchmark_file, script.gpu
-    suite = suite_for(profile.site.kernel, sweep)
+    asked = _of_script(profile, root, python) if count is None else _of_nobody(profile, count, seed, python)
+    suite = suite_for(profile.site.kernel, asked.sweep)
     if not suite.cases:
-        click.echo("\n".join(f"{one.told}: {one.left_out}" for one in sweep))
+        click.echo("\n".join(f"{one.told}: {one.left_out}" for one in asked.sweep))
         return 0
     baseline, measurement = _timed(profile, suite, root, python, gpu, files)
     run = HarvestedRun(
@@ -170,10 +177,10 @@ def harvested(
         kernel=profile.site.kernel,
         variant=number,
         source=sources_digest(files),
-        benchmark=benchmark,
-        gpu=chip,
-        seed=seed,
-        sweep=sweep,
+        benchmark=asked.benchmark,
+        gpu=asked.gpu,
+        seed=asked.seed,
+        sweep=asked.sweep,
         suite=suite,
         baseline=baseline,
         measurement=measurement,
