@@ -213,6 +213,23 @@ def _few(recipe: Recipe, shape: Shape) -> tuple[bool, int, int]:
     return rows < 3, rows, -_cols(recipe, shape)
 
 
+class _Drawn:
+    """What the modes draw: once for all checks that meet a mode in the same round of them, forward and backward alike.
+    Many kernels are compiled for their constants, and forward and backward of a shape share some: mhc_coeffs' checks
+    were 209 kernels when each check had constants of its own, and are 125."""
+
+    def __init__(self, recipe: Recipe, rng: random.Random) -> None:
+        self._recipe, self._rng = recipe, rng
+        self._known: dict[tuple[int, int], Constants] = {}
+
+    def of(self, shape: Shape, turn: int) -> Constants:
+        modes = self._recipe.modes
+        number, again = (turn + turn // len(KINDS)) % len(modes), turn // (len(KINDS) * len(modes))
+        if (number, again) not in self._known:
+            self._known[number, again] = modes[number](self._rng)
+        return complete(self._recipe, shape, self._known[number, again])
+
+
 def probes_of(
     recipe: Recipe,
     named: tuple[Shape, ...],
@@ -225,6 +242,7 @@ def probes_of(
     are longer than some kernels take, and what the untouched one does not take is asked of nobody."""
     checks = named + hidden
     rng = random.Random(seed)
+    drawn = _Drawn(recipe, rng)
     dealt: dict[str, int] = {}
     forms = _forms(recipe)
     probes: list[Probe] = []
@@ -232,7 +250,7 @@ def probes_of(
         for round_ in range(_rounds(recipe, checks, shape)):
             turn = dealt.get(shape.direction, 0)
             dealt[shape.direction] = turn + 1
-            constants = complete(recipe, shape, recipe.modes[(turn + turn // len(KINDS)) % len(recipe.modes)](rng))
+            constants = drawn.of(shape, turn)
             form = forms[(turn + turn // len(forms)) % len(forms)]
             if form.brief:
                 constants |= {a.name: recipe.stock[a.name] for a in recipe.arguments[-recipe.optional :]}
@@ -248,7 +266,7 @@ def probes_of(
             )
             probes.append(Probe(call, shape, KINDS[turn % len(KINDS)], constants, rng.getrandbits(63)))
     for shape, kind in _extremes(recipe, named):
-        constants = complete(recipe, shape, recipe.modes[0](rng))
+        constants = drawn.of(shape, 0)
         name = f"{len(probes):03d}"
         call = call_of(recipe, shape, constants, name, blob=f"{name}.in", turns=turns[1])
         probes.append(Probe(call, shape, kind, constants, rng.getrandbits(63)))

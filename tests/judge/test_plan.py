@@ -109,6 +109,21 @@ def test_small_checks_meet_all_kinds_and_all_modes() -> None:
     assert {(c["casting_mode"], c["in_place"], "W" in c) for c in drawn} <= seen
 
 
+def test_forward_and_backward_of_a_shape_are_given_the_same_constants() -> None:
+    """Where a kernel is compiled for them, what both launch is compiled once. Later rounds of the modes have others."""
+    recipe = RECIPES["mhc_coeffs"]
+    sizes = [(("batch", 1), ("length", rows), ("streams", 2), ("cols", 5)) for rows in range(1, 25)]
+    checks = tuple(Shape(f"{d}-{n}", d, one, "float32") for n, one in enumerate(sizes) for d in ("forward", "backward"))
+    plain = [probe for probe in probes_of(recipe, checks, seed=1) if probe.kind in KINDS]
+    given = {d: [p.constants for p in plain if p.shape.direction == d] for d in ("forward", "backward")}
+    assert given["forward"] == given["backward"] and len(given["forward"]) > len(KINDS) * len(recipe.modes)
+    told = {tuple(sorted(one.items())) for one in given["forward"]}
+    rounds = -(-len(given["forward"]) // (len(KINDS) * len(recipe.modes)))
+    assert len(recipe.modes) < len(told) <= len(recipe.modes) * rounds
+    other = {tuple(sorted(p.constants.items())) for p in probes_of(recipe, checks, seed=2)}
+    assert not told & other, "and other draws have none of them"
+
+
 def specs(kernel: str, checks: tuple[Shape, ...], name: str) -> list[TensorSpec]:
     return [spec for p in probes_of(RECIPES[kernel], checks, seed=1) for spec in p.call.tensors if spec.name == name]
 
