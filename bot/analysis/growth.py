@@ -4,9 +4,10 @@ read (T-06)."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from bot.analysis.roofline import case_roofs
-from bot.model.diagnosis import CaseRoof, Clue
+from bot.model.diagnosis import Clue
 from bot.model.measurement import Evidence, Measurement, Suite
 
 LARGER = 4
@@ -17,15 +18,24 @@ LOW = 60.0
 """Percent of the roof."""
 
 
-def _ends(measured: Measurement, suite: Suite) -> Iterator[tuple[float, CaseRoof, float, CaseRoof]]:
-    """The smallest and the largest case of each pass with the share of the roof of both, if they are far apart."""
-    directions = {case.id: (case.direction, case.grad) for case in suite.cases}
-    known = [roof for roof in case_roofs(measured) if roof.percent is not None and roof.case in directions]
-    for one in dict.fromkeys(directions.values()):
-        mine = sorted((roof for roof in known if directions[roof.case] == one), key=lambda roof: roof.minimum_bytes)
-        if mine and mine[-1].minimum_bytes >= LARGER * mine[0].minimum_bytes:
-            small, large = mine[0], mine[-1]
-            yield small.percent or 0.0, small, large.percent or 0.0, large
+class Reached(NamedTuple):
+    nbytes: int
+    percent: float
+    """Of the roof."""
+    case: str
+
+
+def _ends(measured: Measurement, suite: Suite) -> Iterator[tuple[Reached, Reached]]:
+    """The smallest and the largest case of each pass, if they are far apart."""
+    passes = {case.id: (case.direction, case.grad) for case in suite.cases}
+    of_pass: dict[object, list[Reached]] = {}
+    for roof in case_roofs(measured):
+        if roof.percent is not None and roof.case in passes:
+            of_pass.setdefault(passes[roof.case], []).append(Reached(roof.minimum_bytes, roof.percent, roof.case))
+    for known in of_pass.values():
+        small, large = min(known), max(known)
+        if large.nbytes >= LARGER * small.nbytes:
+            yield small, large
 
 
 def _says(small: float, large: float) -> tuple[str, str] | None:
@@ -47,14 +57,13 @@ def of_sizes(measured: Measurement, suite: Suite) -> list[Clue]:
     if measured.runner.evidence is not Evidence.MEASURED:
         return []
     found = []
-    for at_small, small, at_large, large in _ends(measured, suite):
-        says = _says(at_small, at_large)
+    for small, large in _ends(measured, suite):
+        says = _says(small.percent, large.percent)
         if says is None:
             continue
-        times = large.minimum_bytes / small.minimum_bytes
         found.append(Clue(
-            evidence=f"{small.case} reaches {at_small:.0f} % of its roof, and {large.case} with {times:.3g} times the"
-            f" bytes {at_large:.0f} %",
+            evidence=f"{small.case} reaches {small.percent:.0f} % of its roof, and {large.case} with"
+            f" {large.nbytes / small.nbytes:.3g} times the bytes {large.percent:.0f} %",
             inference=says[0], action=says[1], confidence="medium", basis="timed",
         ))  # fmt: skip
     return found

@@ -13,7 +13,6 @@ a case.
 from __future__ import annotations
 
 import itertools
-import math
 import runpy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
-from bot.analysis.estimate import estimate_case, estimate_survey
+from bot.analysis.estimate import estimate_case, estimate_survey, estimated
 from bot.analysis.stats import geometric_mean
 from bot.engine import race_field
 from bot.engine.space import block_constant
@@ -154,16 +153,14 @@ class Judged:
 
 def modelled(profile: Profile, found: Measurement) -> float | None:
     """How many times as fast as v0 by the model, over the steps that are scored."""
-    sheet, cases = for_runner(profile.baseline.runner), {case.id: case for case in profile.suite.cases}
+    sheet, groups = for_runner(profile.baseline.runner), primary_groups(profile.suite, Scope.GENERAL)
     before, after = (
-        {one.case: estimate_case(one, cases[one.case], sheet) for one in arm.cases if one.case in cases}
+        {one.case: one.timing.median_us for one in estimated(arm, profile.suite, sheet).cases if one.timing is not None}
         for arm in (profile.baseline, found)
     )
-    groups = primary_groups(profile.suite, Scope.GENERAL)
-    steps = [[(before.get(case.id), after.get(case.id)) for case in group.cases] for group in groups]
-    if any(us is None for step in steps for pair in step for us in pair):
+    if not {case.id for group in groups for case in group.cases} <= before.keys() & after.keys():
         return None
-    gains = [math.fsum(one or 0.0 for one, _ in step) / math.fsum(two or 0.0 for _, two in step) for step in steps]
+    gains = [sum(before[c.id] for c in group.cases) / sum(after[c.id] for c in group.cases) for group in groups]
     return geometric_mean(gains, [group.weight for group in groups])
 
 

@@ -5,14 +5,11 @@ written while the next row is read. See README.md.
     TRITON_INTERPRET=1 python docs/results/h200/sketches/woven.py      # small ones, for right or wrong alone
 """
 
-import sys
-import time
-from concurrent.futures import ProcessPoolExecutor
-
 import torch
 import triton
 import triton.language as tl
-from held import CPU, DEV, HALF, L2E, cross
+from held import DEV, HALF, L2E, cross
+from playing import CPU, play
 
 
 @triton.jit
@@ -98,34 +95,5 @@ SMALL = tuple(("woven", (rows, 100, 32, 4, 1, ahead, 1)) for rows in (1, 2, 5) f
 CASES = SMALL if CPU else (*cases(),)
 
 
-def one(at):
-    """Compiled, and held against torch once."""
-    name, args = CASES[at]
-    try:
-        f, err = MAKE[name](*args)
-        f()
-        return round(err(), 5)
-    except Exception as error:
-        return f"{type(error).__name__} {str(error)[:60]}"
-
-
 if __name__ == "__main__":
-    torch.manual_seed(0)
-    if CPU:
-        for at, (name, args) in enumerate(CASES):
-            print(name, args, "err", one(at))
-        sys.exit()
-    import multiprocessing as mp
-
-    began = time.time()
-    with ProcessPoolExecutor(12, mp_context=mp.get_context("spawn")) as pool:
-        errs = list(pool.map(one, range(len(CASES)), chunksize=4))
-    print(f"compiled {len(CASES)} in {time.time() - began:.0f} s", flush=True)
-    for (name, args), said in zip(CASES, errs, strict=True):
-        if isinstance(said, str):
-            print(f"{name:8s} {args!s:44s} {said}")
-            continue
-        q = triton.testing.do_bench(MAKE[name](*args)[0], warmup=5, rep=20, quantiles=[0.5, 0.2, 0.8])
-        low, high = f"{q[1] * 1e3:.1f}", f"{q[2] * 1e3:.1f}"
-        print(f"{name:8s} {args!s:44s} {q[0] * 1e3:8.1f} us ({low} to {high}) err {said}", flush=True)
-    print(f"took {time.time() - began:.0f} s")
+    play(MAKE, CASES)
