@@ -112,7 +112,7 @@ def test_what_was_scored_and_what_is_too_large_is_left_out_with_the_reason() -> 
     )
     suite = a.SUITE.model_copy(update={"cases": (a.case("forward", 4096, 4096),)})
     found = swept(points, suite)
-    told = ["scored in the campaign", "", "", "1.0 GiB a tensor, more than 1", ""]
+    told = ["scored in the campaign", "", "", "its sizes multiply to 1 GiB, more than 1", ""]
     assert [one.left_out for one in found] == told
     cases = suite_for("rms_norm", found).cases
     assert {(case.size("cols"), case.dtype) for case in cases} == {
@@ -120,6 +120,14 @@ def test_what_was_scored_and_what_is_too_large_is_left_out_with_the_reason() -> 
         (cols, "float32"),
         (2 * cols, "bfloat16"),
     }
+
+
+def test_what_is_no_larger_than_what_was_scored_is_timed() -> None:
+    """No tensor of a linear layer with a loss has all of its sizes, whose product is some hundred GiB."""
+    cols = 2 * MOST_BYTES // 4 // 1024
+    suite = a.SUITE.model_copy(update={"cases": (a.case("forward", 1024, cols, dtype="float32"),)})
+    found = swept((point(2048, cols // 2, dtype="float32"), point(1024, cols + 1, dtype="float32")), suite)
+    assert [one.left_out for one in found] == ["", "its sizes multiply to 2 GiB, more than 2"]
 
 
 def test_a_loss_is_timed_with_both_of_its_gradients() -> None:

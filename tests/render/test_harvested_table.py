@@ -45,7 +45,7 @@ def test_a_line_a_case_and_what_was_left_out(tmp_path: Path) -> None:
     assert (
         lines[2] == "| rms_norm | v3 | fwd 512x4096 bf16 | T 1024 (ours) | 100.000 | 80.000 | 1.25x | 1.25x to 1.25x |"
     )
-    assert lines[-1] == "- rms_norm: T 9 (ours), 4096 x 1048576 float32: 16.0 GiB a tensor, more than 1"
+    assert lines[-1] == "- rms_norm: T 9 (ours), 4096 x 1048576 float32: its sizes multiply to 16 GiB, more than 1"
 
 
 def test_what_was_wrong_there_has_no_time(tmp_path: Path) -> None:
