@@ -9,7 +9,7 @@ from statistics import median
 from typing import Protocol
 
 from bot.analysis.paired import FEWEST_CONTROL_BLOCKS, Estimate, ProcessMean, combine, estimate, usable
-from bot.model.measurement import Case, CaseResult, Evidence, Measurement, Reading, Timing
+from bot.model.measurement import Case, CaseResult, Evidence, Measurement, Paired, Reading, Timing, Unseen
 
 
 class CaseGroup(Protocol):
@@ -59,6 +59,18 @@ def read_case(result: CaseResult) -> CaseReading | None:
         estimate=estimate(readings),
         numbers=_numbers(result),
     )
+
+
+def unseen_readings(measurement: Measurement) -> dict[str, CaseReading]:
+    """Of each size that nobody named and that fresh processes read enough of."""
+    if measurement.runner.evidence is not Evidence.MEASURED:
+        return {}
+    found = {one.case.id: read_case(_as_result(one)) for one in measurement.unseen}
+    return {name: reading for name, reading in found.items() if reading is not None and reading.is_confirmed}
+
+
+def _as_result(one: Unseen) -> CaseResult:
+    return CaseResult(case=one.case.id, paired=Paired(tier="replay", search=Reading(blocks=()), confirm=one.confirm))
 
 
 def block_times(result: CaseResult) -> tuple[float, float] | None:

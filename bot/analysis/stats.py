@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bot.analysis.estimate import timed
-from bot.analysis.measured import CaseReading, block_timed, is_paired, over_all, read_case
+from bot.analysis.measured import CaseReading, block_timed, is_paired, over_all, read_case, unseen_readings
 from bot.analysis.paired import Estimate
 from bot.analysis.roofline import roof_percent
 from bot.model.commands import Goal, Scope
 from bot.model.grouping import Group, primary_groups
 from bot.model.measurement import Case, CaseResult, Measurement, Suite
-from bot.model.verdict import CaseScore, Score
+from bot.model.verdict import CaseScore, Score, UnseenScore
 
 
 class Incomparable(ValueError):
@@ -151,4 +151,17 @@ def score(baseline: Measurement, candidate: Measurement, suite: Suite, scope: Sc
         memory=memory,
         roof_percent=roof_percent(after, suite, primary_cases(suite, scope)),
         cases=tuple(pair.case_score(case, readings.get(case.id)) for case in suite.cases),
+        unseen=tuple(_unseen(name, reading) for name, reading in unseen_readings(candidate).items()),
+    )
+
+
+def _unseen(name: str, reading: CaseReading) -> UnseenScore:
+    low, high = reading.estimate.interval()
+    return UnseenScore(
+        case=name,
+        before_us=reading.before_us,
+        after_us=reading.after_us,
+        speedup=reading.estimate.ratio,
+        low=None if math.isinf(high) else math.exp(low),
+        high=None if math.isinf(high) else math.exp(high),
     )

@@ -4,6 +4,7 @@ No variant code is alive meanwhile."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,10 +15,11 @@ from bot.bench.effort import Effort
 from bot.bench.lanes import lanes_for
 from bot.bench.launcher import Limits
 from bot.bench.measure import Deadlines, StaticBench
-from bot.bench.readings import Wrong, all_paired, goes_on, timing_of
+from bot.bench.readings import Wrong, all_paired, goes_on, timing_of, unseen_of
 from bot.bench.rival_compilers import compilers
-from bot.bench.takes import GpuChecker, Take
-from bot.model.measurement import CaseResult, Reading, Suite
+from bot.bench.take import Take
+from bot.bench.takes import TUNING, GpuChecker
+from bot.model.measurement import CaseResult, Reading, Suite, Unseen
 from bot.model.site import KernelSite
 from bot.model.variant import sources_digest
 from bot.worker.contract import timing
@@ -48,6 +50,9 @@ class ClockedBench(StaticBench):
         self._calls = {case.call.case: case.call for case in self._plan.cases}
 
     def _make_checker(self, inputs: Path, limits: Limits) -> Checker:
+        """A kernel that tunes itself would do so for each size that nobody named, and that takes minutes."""
+        if not self._effort.unseen or any(TUNING in file.text for file in self._base):
+            self._plan = replace(self._plan, unseen=())
         gpu_limits = Limits(self._deadlines.gpu_s, self._deadlines.gpu_memory_bytes)
         self._takes = GpuChecker(
             self._cells, self._site, self._arch, self._judge, self._plan, inputs, gpu_limits, self._lay_stock
@@ -68,8 +73,12 @@ class ClockedBench(StaticBench):
         if case in self._lanes:
             return False
         opened = self._open(case, (stock[case],), stock[case], fresh=fresh)
-        self._lanes[case] = lanes_for(opened.pilot_us, self._calls[case].nbytes, opened.slot_us)
+        self._lanes[case] = lanes_for(opened.pilot_us, self._nbytes(case), opened.slot_us)
         return True
+
+    def _nbytes(self, case: str) -> int:
+        drawn = {one.call.case: one.call for one in self._plan.unseen}
+        return (self._calls.get(case) or drawn[case]).nbytes
 
     def _open(self, case: str, some: Sequence[Take], stock: Take, *, fresh: bool) -> timing.Opened:
         """v0 and these, each an arm of its own."""
@@ -129,10 +138,11 @@ class ClockedBench(StaticBench):
         mine: dict[str, Take],
         stock: dict[str, Take],
         quiet: Callable[[], object],
-    ) -> tuple[CaseResult, ...]:
+    ) -> tuple[tuple[CaseResult, ...], tuple[Unseen, ...]]:
         search = {case.case: self._search(case.case, mine, stock, fresh=i == 0) for i, case in enumerate(cases)}
         confirm: dict[str, list[tuple[Reading, Reading]]] = {case.case: [] for case in cases}
         bursts: dict[str, tuple[float, float]] = {}
+        drawn: dict[str, list[Reading]] = {name: [] for name in self._played_by_v0(stock)}
         worth = goes_on(list(search.values())) and self._may_win(all_paired(cases, search, confirm, {}, self._roofs))
         if self._effort.processes and (self._effort.losers or worth):
             self._judge.ask(timing.StartRequest("start", self._effort.processes), timing.Started)
@@ -144,8 +154,15 @@ class ClockedBench(StaticBench):
                     if last:
                         burst = self._judge.ask(timing.BurstRequest("burst"), timing.Burst)
                         bursts[case.case] = (round(burst.wall_ratio, 6), round(burst.event_ratio, 6))
+                for name, readings in drawn.items():
+                    readings.append(self._unseen(name, mine, stock))
         self._judge.ask(timing.CloseRequest("close"), timing.Closed)
-        return all_paired(cases, search, confirm, bursts, self._roofs)
+        return all_paired(cases, search, confirm, bursts, self._roofs), unseen_of(self._plan.unseen, drawn)
+
+    def _played_by_v0(self, stock: dict[str, Take]) -> tuple[str, ...]:
+        """The sizes that nobody named and the untouched kernel can be played on."""
+        names = (one.call.case for one in self._plan.unseen)
+        return tuple(name for name in names if name in stock and stock[name].folder is not None)
 
     def _search(self, case: str, mine: dict[str, Take], stock: dict[str, Take], *, fresh: bool) -> Reading:
         self._open(case, (mine[case],), stock[case], fresh=fresh)
@@ -158,3 +175,10 @@ class ClockedBench(StaticBench):
         opened = self._open(case, (mine[case],), stock[case], fresh=fresh)
         told = self._read(case, *self._effort.amounts(opened.pilot_us))
         return Reading(blocks=told.blocks, voided=told.voided), Reading(blocks=told.control)
+
+    def _unseen(self, case: str, mine: dict[str, Take], stock: dict[str, Take]) -> Reading:
+        """In the process that just read what is scored."""
+        self._learn_lanes(case, stock, fresh=False)
+        opened = self._open(case, (mine[case],), stock[case], fresh=False)
+        told = self._read(case, self._effort.amounts(opened.pilot_us)[0], 0)  # v0 beside itself was read just now
+        return Reading(blocks=told.blocks, voided=told.voided)

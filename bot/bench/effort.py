@@ -24,6 +24,8 @@ class Effort:
     control: int = 12
     losers: bool = False
     """Also who lost the race is read in fresh processes: whoever asks how good the clock is wants to know."""
+    unseen: bool = True
+    """Whether sizes that nobody named are read beside: whoever names some asks for no others."""
 
     def amounts(self, us: float) -> tuple[int, int]:
         """(blocks, blocks of the control) of one process, where v0 takes so long."""

@@ -24,11 +24,11 @@ from bot.bench.launcher import Limits
 from bot.bench.looking import Found, Scenes, look, profiler_ahead
 from bot.bench.measure import Deadlines
 from bot.bench.race import Entry, Result
-from bot.bench.readings import Wrong, recorded, with_clock
+from bot.bench.readings import Clocked, Wrong, recorded, with_clock
 from bot.bench.rival_compilers import Job, expected, of_winner
 from bot.bench.rivals import Heat
 from bot.bench.standby import Ready
-from bot.bench.takes import Take, plays
+from bot.bench.take import Take, plays
 from bot.bench.under_compile import Finalists
 from bot.model.measurement import (
     Block,
@@ -116,7 +116,7 @@ class MeasuredBench(ClockedBench):
                 checked_seconds = round(time.monotonic() - started, 3)
                 if not compile_pool.leaves_room():
                     compiling.result()
-                clocked, rows, failed = self._clocked(files, checked, compiling.result)
+                clocked = self._clocked(files, checked, compiling.result)
                 compiled = compiling.result()
         finally:
             clear(laid.folder)
@@ -124,21 +124,20 @@ class MeasuredBench(ClockedBench):
         return Measurement(
             runner=self.runner,
             source=sources_digest(files),
-            checks=rows,
-            cases=with_clock(cases, clocked),
+            checks=clocked.rows,
+            cases=with_clock(cases, clocked.cases),
+            unseen=clocked.unseen,
             passports=stamps,
-            fault=checked.fault or fault or failed,
+            fault=checked.fault or fault or clocked.fault,
             checked_seconds=checked_seconds,
             seconds=round(time.monotonic() - started, 3),
         )
 
-    def _clocked(
-        self, files: tuple[SourceFile, ...], checked: Checked, quiet: Callable[[], object]
-    ) -> tuple[tuple[CaseResult, ...], tuple[CheckResult, ...], Fault | None]:
+    def _clocked(self, files: tuple[SourceFile, ...], checked: Checked, quiet: Callable[[], object]) -> Clocked:
         """What is right is timed, with nothing said yet of what compiling shows, which may go on beside: it has
         processors of its own. The host's time is read when all is `quiet`."""
         if not self._fit(checked):
-            return (), checked.rows, None
+            return Clocked((), checked.rows)
         self._call_replayers(files)
         planned = tuple(CaseResult(case=c.call.case, minimum_bytes=c.minimum_bytes) for c in self._plan.cases)
         with self._turn, self._rivals_ahead.held():
@@ -160,21 +159,22 @@ class MeasuredBench(ClockedBench):
         cases: tuple[CaseResult, ...],
         rows: tuple[CheckResult, ...],
         quiet: Callable[[], object],
-    ) -> tuple[tuple[CaseResult, ...], tuple[CheckResult, ...], Fault | None]:
+    ) -> Clocked:
         digest, base = sources_digest(files), sources_digest(self._base)
         mine, stock = self._takes.takes(digest), self._takes.takes(base)
         cases = tuple(recorded(case, mine.get(case.case)) for case in cases)
         try:
             if digest == base:
-                return tuple(self._of_v0(case, stock[case.case]) for case in cases), rows, None
+                return Clocked(tuple(self._of_v0(case, stock[case.case]) for case in cases), rows)
             self._clock_v0(cases, stock)
-            return self._with_host(files, self._of_variant(cases, mine, stock, quiet)), rows, None
+            cases, unseen = self._of_variant(cases, mine, stock, quiet)
+            return Clocked(self._with_host(files, cases), rows, unseen=unseen)
         except Wrong as error:
             self._judge.ask(timing.CloseRequest("close"), timing.Closed)
             row = CheckResult(case=error.case, passed=False, detail=f"a timed slot went wrong: {error}")
-            return cases, (*(r for r in rows if r.case != error.case), row), None
+            return Clocked(cases, (*(r for r in rows if r.case != error.case), row))
         except Objection as error:
-            return cases, rows, Fault(kind="crashed", detail=str(error))
+            return Clocked(cases, rows, Fault(kind="crashed", detail=str(error)))
         finally:
             if digest != base:
                 self._takes.forget(digest)

@@ -18,7 +18,7 @@ from bot.bench.bailiff import Objection
 from bot.bench.checks import Laid
 from bot.bench.clearing import clear
 from bot.bench.side_by_side import BLOCKS, groups, read_alone, read_together
-from bot.bench.takes import Take
+from bot.bench.take import Take
 from bot.model.measurement import Block, Fault
 from bot.model.race import NO_CHANGE, TWICE
 from bot.model.variant import SourceFile

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from bot.analysis import racing
-from bot.bench.takes import Take
-from bot.model.measurement import CaseResult, Paired, Reading, Timing
+from bot.bench.take import Take
+from bot.model.measurement import Case, CaseResult, CheckResult, Fault, Paired, Reading, Timing, Unseen
+from bot.worker.contract import UnseenCase
 
 
 class Wrong(Exception):
@@ -16,6 +18,17 @@ class Wrong(Exception):
     def __init__(self, case: str, why: str) -> None:
         super().__init__(why)
         self.case = case
+
+
+@dataclass(frozen=True)
+class Clocked:
+    """What came of a variant, or of v0, on the clock."""
+
+    cases: tuple[CaseResult, ...]
+    rows: tuple[CheckResult, ...]
+    """Of its checks, with what was found wrong while it was timed."""
+    fault: Fault | None = None
+    unseen: tuple[Unseen, ...] = ()
 
 
 def timing_of(times: Sequence[float]) -> Timing:
@@ -44,6 +57,19 @@ def with_clock(cases: Sequence[CaseResult], clocked: Sequence[CaseResult]) -> tu
     """Cases as compiling shows them, with what was read of them meanwhile."""
     read = {one.case: {name: getattr(one, name) for name in CLOCKED} for one in clocked}
     return tuple(case.model_copy(update=read.get(case.case, {})) for case in cases)
+
+
+def unseen_of(drawn: Iterable[UnseenCase], read: Mapping[str, Sequence[Reading]]) -> tuple[Unseen, ...]:
+    """Those that were read, as cases like any other."""
+    return tuple(
+        Unseen(case=_hidden(one), confirm=tuple(read[one.call.case])) for one in drawn if read.get(one.call.case)
+    )
+
+
+def _hidden(one: UnseenCase) -> Case:
+    shape = one.shape
+    told = {"id": shape.id, "direction": shape.direction, "shape": shape.sizes, "dtype": shape.dtype}
+    return Case.model_validate({**told, "grad": shape.grad, "hidden": True})
 
 
 def goes_on(search: Sequence[Reading]) -> bool:

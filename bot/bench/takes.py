@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import threading
 import time
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from bot.bench import compile_pool, overlay
@@ -18,16 +16,14 @@ from bot.bench.checks import Checked, Checker, Laid
 from bot.bench.clearing import clear
 from bot.bench.kept_kernels import KeptKernels
 from bot.bench.launcher import Limits
+from bot.bench.take import Take, refused, take_of
 from bot.model.measurement import Fault
 from bot.model.variant import sources_digest
-from bot.worker.contract import Call, CheckAnswer, ContractError, clip, parse, read_bytes, render
-from bot.worker.contract.cubin import CONSTANTS, code_of
+from bot.worker.contract import Call, CheckAnswer, ContractError
 from bot.worker.contract.door import KERNELS
-from bot.worker.contract.gpu import MAX_CHOICES, Choice, GpuAnswer, GpuRequest, Recording, Traced, is_sound
+from bot.worker.contract.gpu import MAX_CHOICES, Choice, GpuAnswer, GpuRequest
 from bot.worker.contract.several import RecordAnswer, RecordRequest, place_of
-from bot.worker.contract.tape import MAX_CUBIN, TAPE, Kernel, Operation, Tape, sound
 
-MAX_TAPE = 8 * 2**20
 TUNING = "autotune"
 """Where a text of v0's speaks of it, v0 may be on a clock of its own while it is recorded."""
 TUNES_FOR = 2.0
@@ -47,91 +43,9 @@ CHECKED_BESIDE = 5
 PATIENCE, AT_LEAST_S = 4.0, 30.0
 """A variant has so much of v0's own time for the same work, and this beyond it: its kernels may take twice as long to
 compile. Whoever hangs is not waited for as if it were any kernel."""
-
-
-MOST_BINARIES = 64
-"""Of a pass whose recording is held against others; rms_norm's has three."""
 EACH_S, ALL_S, SAY_S = 30.0, 60.0, 15.0
 """For one of several that one worker records, for all of them, and for it to say so: who hangs is news of that one
 alone, and the others still have to run."""
-
-
-@dataclass(frozen=True)
-class Take:
-    """One scored case of one variant."""
-
-    case: str
-    folder: Path | None
-    """None where it cannot be replayed."""
-    why_not: str
-    peak_bytes: int
-    waits: int = 0
-    """How often the host waits for a value of the GPU."""
-    kernels: int = 0
-    """How many of its launches are Triton's; what torch launches is played as well."""
-    choices: tuple[Choice, ...] = ()
-    """Which configurations its autotuned kernels took."""
-    local_bytes: tuple[tuple[str, int], ...] = ()
-    """By kernel, what a thread keeps in memory at most."""
-
-
-def _differs(tape: Tape, traced: tuple[Traced, ...]) -> str:
-    """What the profiler saw of an unrecorded run, against the recording. Empty when they agree."""
-    steps = (*tape.before, *tape.steps)
-    recorded = Counter((step.symbol, step.grid) for step in steps if isinstance(step, Kernel))
-    symbols = {symbol for symbol, _ in recorded}
-    seen = Counter((kernel.name, (*kernel.grid, 1, 1, 1)[:3]) for kernel in traced if kernel.name in symbols)
-    if seen != recorded:
-        return "an unrecorded run launches other kernels than the recording holds"
-    others = [kernel.name for kernel in traced if kernel.name not in symbols]
-    if others and not any(isinstance(step, Operation) for step in steps):
-        return f"an unrecorded run launches {others[0][:60]}, which the recording does not hold"
-    return ""
-
-
-def _take(recording: Recording, folder: Path, *, brief: bool = False) -> Take:
-    why, waits, kernels = recording.why_not, 0, 0
-    if len(recording.choices) > MAX_CHOICES or not all(map(is_sound, recording.choices)):
-        raise ContractError(f"{recording.case}: no autotuned kernel chooses so much")
-    if not why:
-        if Path(recording.folder).name != recording.folder or not recording.folder:
-            raise ContractError("the name of a folder leaves its place")
-        tape = sound(parse(Tape, read_bytes(folder / recording.folder / TAPE, MAX_TAPE)))
-        if tape.case != recording.case:
-            raise ContractError("a recording is of another case than it says")
-        why, waits = "" if brief else _differs(tape, recording.traced), tape.waits
-        kernels = sum(isinstance(step, Kernel) for step in tape.steps)
-    place = folder / recording.folder if not why else None
-    known = (recording.case, place, why, recording.peak_bytes, waits, kernels)
-    return Take(*known, recording.choices, recording.local_bytes)
-
-
-def _refused(answer: GpuAnswer) -> Fault | None:
-    """What went wrong while a pass was recorded: such a recording lies nowhere."""
-    why = next(((r.case, r.refusal) for r in answer.recordings if r.refusal is not None), None)
-    if why is None:
-        return None
-    case, refusal = why
-    return Fault(kind="memory" if refusal.kind == "memory" else "crashed", detail=clip(f"{case}: {refusal.detail}"))
-
-
-def plays(take: Take) -> str:
-    """Stands for the programs that a recording plays, with all that they are given, and for the memory that the pass
-    took; empty where that cannot be read, or not in a moment. A cubin has the lines and the path of its source in it,
-    which say nothing of its time."""
-    if take.folder is None:
-        return ""
-    try:
-        told = sound(parse(Tape, read_bytes(take.folder / TAPE, MAX_TAPE)))
-        binaries = {step.binary for step in (*told.before, *told.steps) if isinstance(step, Kernel)}
-        text, left = render(told), MAX_CUBIN if len(binaries) <= MOST_BINARIES else 0
-        for binary in sorted(binaries):
-            cubin = read_bytes(take.folder / f"{binary}.cubin", left)
-            left -= len(cubin)
-            text = text.replace(binary, hashlib.sha256(code_of(cubin, CONSTANTS)).hexdigest())
-    except (ContractError, OSError):
-        return ""
-    return hashlib.sha256(f"{text} {take.peak_bytes}".encode()).hexdigest()
 
 
 def _subject(choice: Choice) -> tuple[object, ...]:
@@ -145,6 +59,8 @@ class GpuChecker(Checker):
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
         self._cases = tuple(case.call for case in self._plan.cases)
+        self._unseen = tuple(one.call for one in self._plan.unseen)
+        """Of sizes that nobody named; once v0 was recorded, those that v0 takes."""
         self._recorded: dict[str, tuple[GpuAnswer | Fault, Path]] = {}
         """What was recorded of who is being checked, and where it lies."""
         self._apart: set[str] = set()
@@ -172,6 +88,11 @@ class GpuChecker(Checker):
         whoever is built on it, and itself in another process."""
         known = (choice for held in (self._pins, self._learnt) for case in cases for choice in held.get(case, ()))
         return tuple(dict.fromkeys(known))
+
+    @property
+    def _everything(self) -> tuple[Call, ...]:
+        """What is recorded of whoever may be accepted."""
+        return (*self._cases, *self._unseen)
 
     def all_pins(self) -> tuple[Choice, ...]:
         return self.pins([call.case for call in self._cases])
@@ -208,7 +129,7 @@ class GpuChecker(Checker):
 
     def _compute(self, laid: Laid, where: Places, calls: tuple[Call, ...], *, scored: bool) -> CheckAnswer | Fault:
         """`scored`: every scored case is recorded, unless that was done apart."""
-        cases = self._cases if scored and laid.name not in self._apart else ()
+        cases = self._everything if scored and laid.name not in self._apart else ()
         answer = self._carried_out(where, self._request(laid, where, calls, cases, at_once=CHECKED_BESIDE))
         if isinstance(answer, Fault):
             return answer
@@ -249,11 +170,12 @@ class GpuChecker(Checker):
         *,
         at_once: int = CHECKED_BESIDE,
         brief: bool = False,
+        name: str = "record",
     ) -> tuple[GpuAnswer | Fault, Path]:
         """And where the recordings lie, in `laid`."""
-        folder = laid.folder / "record-request"
+        folder = laid.folder / f"{name}-request"
         folder.mkdir()
-        where = places(self._cells, f"{laid.name}/record", laid.source, folder)
+        where = places(self._cells, f"{laid.name}/{name}", laid.source, folder)
         request = self._request(laid, where, (), calls, at_once=at_once, brief=brief)
         if limits is None:
             return self._carried_out(where, request), where.answer.host
@@ -270,12 +192,25 @@ class GpuChecker(Checker):
             return self._kept(laid, super()._check(laid, baseline=False), baseline=False)
         with ThreadPoolExecutor(max_workers=1) as beside:
             self._apart.add(laid.name)
-            recording = beside.submit(self._record, laid, self._cases)
+            recording = beside.submit(self._record_all, laid, baseline=baseline)
             if self.tunes or speaks:
                 recording.result()
             checked = super()._check(laid, baseline=baseline)
             self._recorded[laid.name] = recording.result()
         return self._kept(laid, checked, baseline=baseline)
+
+    def _record_all(self, laid: Laid, *, baseline: bool) -> tuple[GpuAnswer | Fault, Path]:
+        """Of sizes that nobody named those are let go of that v0 does not take: it is not its fault."""
+        answer, lies = self._record(laid, self._everything)
+        if not baseline or not self._unseen:
+            return answer, lies
+        if isinstance(answer, Fault):
+            self._unseen = ()
+            return self._record(laid, self._cases, name="record-again")
+        taken = {one.case for one in answer.recordings if one.refusal is None}
+        self._unseen = tuple(call for call in self._unseen if call.case in taken)
+        kept = {call.case for call in self._everything}
+        return replace(answer, recordings=tuple(one for one in answer.recordings if one.case in kept)), lies
 
     def _kept(self, laid: Laid, checked: Checked, *, baseline: bool) -> Checked:
         """What the checks said, once the recordings lie where they are looked for, or why they do not."""
@@ -284,14 +219,14 @@ class GpuChecker(Checker):
             return checked
         if isinstance(answer, Fault):
             return Checked(checked.rows, fault=answer)
-        if (why := _refused(answer)) is not None:
+        if (why := refused(answer)) is not None:
             return Checked(checked.rows, fault=why)
         kept = self._cells.scratch / "takes" / sources_digest(laid.files)
         clear(kept)
         kept.parent.mkdir(exist_ok=True)
         shutil.move(str(lies), str(kept))
         try:
-            takes = self._taken(laid, answer, kept, [call.case for call in self._cases])
+            takes = self._taken(laid, answer, kept, [call.case for call in self._everything])
         except ContractError as error:
             return Checked(checked.rows, fault=Fault(kind="protocol", detail=str(error)))
         self._takes[kept.name] = takes
@@ -351,7 +286,7 @@ class GpuChecker(Checker):
     def _of_brief(self, laid: Laid, answer: GpuAnswer, lies: Path, wanted: list[str]) -> dict[str, Take] | Fault:
         if answer.refusal is not None:
             return fault_of(answer.refusal)
-        if (why := _refused(answer)) is not None:
+        if (why := refused(answer)) is not None:
             return why
         try:
             return self._taken(laid, answer, lies, wanted, brief=True)
@@ -370,7 +305,7 @@ class GpuChecker(Checker):
         for file in overlay.subject(self._site, laid.files, "").files:
             if mine.get(file.path, file.sha256) != file.sha256:
                 raise ContractError(f"a kernel was launched from another {file.path} than the variant's")
-        return {recording.case: _take(recording, kept, brief=brief) for recording in answer.recordings}
+        return {recording.case: take_of(recording, kept, brief=brief) for recording in answer.recordings}
 
     def takes(self, digest: str) -> dict[str, Take]:
         """By case; empty when the variant was never recorded."""

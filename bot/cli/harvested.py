@@ -38,7 +38,7 @@ PROCESSES = 3
 """The fewest that give an interval: these figures stand beside a verdict and decide nothing."""
 MOST_DRAWN = 16
 MOST_BYTES = 2**30
-"""Of the largest product of sizes: three contents of each input and float64 truths have to lie beside it. Where what was
+"""Of the largest product of sizes: three contents of each input and float64 truths have to lie beside. Where what was
 scored has a larger one (of sizes that no one tensor has all of, as a linear layer's), that was no hindrance."""
 BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
@@ -115,7 +115,7 @@ def _timed(
     profile: Profile, suite: Suite, root: Path, python: str, gpu: Gpu, files: tuple[SourceFile, ...]
 ) -> tuple[Measurement, Measurement]:
     """v0, and the winner beside it, in fresh processes whatever a first look says."""
-    effort = Effort(processes=PROCESSES, losers=True)
+    effort = Effort(processes=PROCESSES, losers=True, unseen=False)
     with reserved(gpu), tempfile.TemporaryDirectory(prefix="kernelwright-harvested-") as scratch:
         place = Path(scratch)
         bench = open_measured_bench(root, profile.site, suite, gpu.arch, python, place, gpu=gpu, effort=effort)

@@ -32,6 +32,7 @@ from bot.guardrails.runner import runner
 from bot.guardrails.sanitizer import sanitizer
 from bot.guardrails.scope import scope
 from bot.guardrails.torch_compile import torch_compile
+from bot.guardrails.unseen import unseen
 from bot.model.verdict import Decision, Finding, Score, Verdict
 
 BEFORE_TIMING: dict[str, Callable[[Hearing], list[Finding]]] = {
@@ -55,6 +56,7 @@ MACHINE: dict[str, Callable[[Hearing], list[Finding]]] = {
 AFTER_TIMING: dict[str, Callable[[Weighed], list[Finding]]] = {
     "implausible": implausible,
     "regression": regression,
+    "unseen": unseen,
     "memory": memory,
     "cross_pass": cross_pass,
     "resources": resources,

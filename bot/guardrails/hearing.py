@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.analysis.measured import CaseReading
+from bot.analysis.measured import CaseReading, unseen_readings
 from bot.analysis.paired import Estimate
 from bot.analysis.stats import case_readings, estimate_over_all
 from bot.model.commands import Goal, Scope
@@ -48,6 +48,10 @@ class Weighed(Word):
     def readings(self) -> dict[str, CaseReading]:
         """Every case's blocks against v0; empty where no GPU timed any."""
         return case_readings(self.hearing.candidate, self.hearing.suite)
+
+    def unseen(self) -> dict[str, CaseReading]:
+        """The same of sizes that nobody named, as far as they were read."""
+        return unseen_readings(self.hearing.candidate)
 
     def estimate(self) -> Estimate | None:
         """What the blocks say over all that is judged; None where no GPU timed any."""

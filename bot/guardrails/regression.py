@@ -75,16 +75,20 @@ def _primary(weighed: Weighed) -> Iterator[Finding]:
             yield reject(NAME, message, group.cases[0].id)
 
 
-def _too_slow(found: dict[str, Estimate], goal: Goal) -> dict[str, int]:
-    """Cases that are slower beyond doubt, asked about or not, and how many processes say so.
+def too_slow(weighed: Weighed) -> dict[str, int]:
+    """Cases that are slower beyond doubt, asked about or not, scored or of a size that nobody named, and how many
+    processes say so.
 
     Where memory alone was asked for, time may be paid for it.
     """
+    if weighed.hearing.goal is Goal.MEMORY:
+        return {}
+    found = {name: reading.estimate for name, reading in (weighed.readings() | weighed.unseen()).items()}
     held = zip(found, clearly_slower(list(found.values())), strict=True)
-    return {name: len(found[name].processes) for name, is_slower in held if is_slower and goal is not Goal.MEMORY}
+    return {name: len(found[name].processes) for name, is_slower in held if is_slower}
 
 
-def _is_noise(found: Estimate | None) -> bool:
+def is_noise(found: Estimate | None) -> bool:
     """A GPU's times differ a little every time: a loss is told only where the interval holds no gain."""
     return found is not None and not found.interval(NOTED)[1] < 0
 
@@ -96,7 +100,7 @@ def _slower(weighed: Weighed, case: CaseScore, found: Estimate | None, processes
     if processes:
         told = f"{processes} fresh processes leave no doubt that it is more than {100 * MOST_SLOWER:.0f} %"
         return reject(NAME, f"{message}; {told}", case.case)
-    if case.after_us <= case.before_us * (1 + SHOWN) or _is_noise(found):
+    if case.after_us <= case.before_us * (1 + SHOWN) or is_noise(found):
         return None
     return note(NAME, message, case.case)
 
@@ -117,6 +121,6 @@ def memory(weighed: Weighed) -> list[Finding]:
 
 def regression(weighed: Weighed) -> list[Finding]:
     estimates = {name: reading.estimate for name, reading in weighed.readings().items()}
-    slow = _too_slow(estimates, weighed.hearing.goal)
+    slow = too_slow(weighed)
     found = [_slower(weighed, case, estimates.get(case.case), slow.get(case.case, 0)) for case in weighed.score.cases]
     return [*_primary(weighed), *(finding for finding in found if finding is not None)]

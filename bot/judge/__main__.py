@@ -23,6 +23,7 @@ from bot.judge.hidden import hidden, unseen
 from bot.judge.plan import Probe, plan
 from bot.judge.recipe import Recipe
 from bot.judge.recipes import RECIPES
+from bot.judge.unseen import unseen_cases
 from bot.worker.contract import (
     Call,
     CompareRequest,
@@ -108,9 +109,12 @@ class Desk:
             )
         except ValueError as error:
             return Complaint(str(error))
-        self._calls = {case.call.case: case.call for case in planned.cases}
+        drawn = unseen_cases(recipe, request.cases, request.seed) if on_gpu else ()
+        calls = [*(one.call for one in planned.cases), *(one.call for one in drawn)]
+        self._calls = {call.case: call for call in calls}
         self._scored = request.cases
-        return dataclasses.replace(planned, fills=tuple((o.name, o.filled(recipe.stock)) for o in recipe.operands))
+        fills = tuple((o.name, o.filled(recipe.stock)) for o in recipe.operands)
+        return dataclasses.replace(planned, fills=fills, unseen=drawn)
 
     def unseen(self, request: UnseenRequest) -> Unseen | Complaint:
         recipe = RECIPES.get(request.kernel)

@@ -121,6 +121,14 @@ class Reading(Word):
     """Blocks thrown away because something disturbed them: throttling, a foreign process, a slot that was wrong."""
 
 
+class Unseen(Word):
+    """A variant beside v0 on a size that nobody named. No score comes of it, and it may cost one."""
+
+    case: Case
+    confirm: tuple[Reading, ...]
+    """One a fresh process, as of what is scored."""
+
+
 class Paired(Word):
     """A variant timed against v0 on one GPU, block by block. Verdicts are computed from this and nothing else."""
 
@@ -276,6 +284,8 @@ class Measurement(Word):
     source: Digest
     checks: tuple[CheckResult, ...] = ()
     cases: tuple[CaseResult, ...] = ()
+    unseen: tuple[Unseen, ...] = ()
+    """Where it was confirmed on a GPU, and v0 can do such sizes."""
     passports: tuple[Passport, ...] = ()
     fault: Fault | None = None
     sanitized: Sanitized | None = None

@@ -53,6 +53,14 @@ class CaseScore(Word):
     """Baseline bytes over variant bytes."""
 
 
+class UnseenScore(CaseScore):
+    """A case of a size that nobody named. Its memory is not held against anybody."""
+
+    low: float | None = None
+    high: float | None = None
+    """Of 95 %; None where too few processes read it."""
+
+
 class Score(Word):
     """Weighted geometric mean over the suite, with its interval where there is one."""
 
@@ -67,6 +75,8 @@ class Score(Word):
     roof_percent: float | None = None
     """Share of the roof reached on the scored cases; None when no ceiling is known."""
     cases: tuple[CaseScore, ...] = ()
+    unseen: tuple[UnseenScore, ...] = ()
+    """Of sizes that nobody named: no part of the value."""
 
 
 class Verdict(Word):

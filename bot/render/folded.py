@@ -115,12 +115,10 @@ def cases(campaign: Campaign, number: VariantNumber, most: int) -> Trusted:
         for case, row in zip(kept, rows, strict=True):
             row.append(host.get(case.case, NONE))
     table = grid(head, rows) + left_out(len(kept), len(score.cases), "case")
-    return Trusted(table + _shapes(campaign, number, most) + _finalist(view.measurement_of(campaign, number)))
-
-
-def _finalist(found: Measurement | None) -> str:
-    """What is asked of finalists alone; also that a tool was not there."""
-    return "".join(f"\n\n{who}: {text(told, 500)}" for who, told in of_finalist(found))
+    asked = of_finalist(view.measurement_of(campaign, number), score)
+    return Trusted(
+        table + _shapes(campaign, number, most) + "".join(f"\n\n{who}: {text(said, 500)}" for who, said in asked)
+    )
 
 
 def _shapes(campaign: Campaign, number: VariantNumber, most: int) -> str:

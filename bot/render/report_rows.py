@@ -136,7 +136,7 @@ def idea(campaign: Campaign, played: Round) -> Table:
         ("Grew from", f"v{variant.parent}"),
         ("Builds on, or avoids", ", ".join(thought.references)),
         ("Correct", tables.correct(found)),
-        *tables.of_finalist(found),
+        *tables.of_finalist(found, played.verdict.score if played.verdict else None),
         ("Against the best before it", gains.over_best(campaign, played)),
         ("Source", f"sha256 {variant.digest[:16]}"),
     ]

@@ -53,10 +53,26 @@ def score_head(campaign: Campaign) -> str:
     return f"Score ({goal})" if mixed else "Speed-up"
 
 
-def of_finalist(found: Measurement | None) -> list[tuple[str, str]]:
-    """Who looked, and what was said; nothing of a variant that was no finalist."""
-    looked = {"compute-sanitizer": found.sanitized, "torch.compile": found.under_compile} if found is not None else {}
-    return [(who, one.said) for who, one in looked.items() if one is not None]
+UNSEEN = "Sizes that nobody named"
+
+
+def _on_sizes(found: Measurement, score: Score | None) -> str:
+    """How fast it is there, with the interval that fresh processes leave."""
+    cases = {one.case.id: one.case for one in found.unseen}
+    told = []
+    for one in score.unseen if score is not None else ():
+        span = f" [{numbers.ratio(one.low)}, {numbers.ratio(one.high)}]" if one.low is not None else ""
+        told.append(f"{labels.case_name(cases[one.case])} {numbers.ratio(one.speedup)}{span}")
+    return "; ".join(told)
+
+
+def of_finalist(found: Measurement | None, score: Score | None = None) -> list[tuple[str, str]]:
+    """What was read beside the cases, and who looked; nothing of a variant that was no finalist."""
+    if found is None:
+        return []
+    looked = {"compute-sanitizer": found.sanitized, "torch.compile": found.under_compile}
+    told = [(UNSEEN, _on_sizes(found, score)), *((who, one.said) for who, one in looked.items() if one is not None)]
+    return [(who, said) for who, said in told if said]
 
 
 def correct(found: Measurement | None) -> str:

@@ -16,14 +16,16 @@ from bot.bench.bailiff import Objection
 from bot.bench.checks import Checked
 from bot.bench.clocked import ClockedBench
 from bot.bench.effort import Effort
+from bot.bench.launcher import Limits
 from bot.bench.measure import Deadlines
 from bot.bench.measured import MeasuredBench
-from bot.bench.readings import Wrong, timing_of, with_clock
+from bot.bench.readings import Clocked, Wrong, timing_of, with_clock
 from bot.bench.rivals import BLOCKS
-from bot.bench.takes import Take
+from bot.bench.take import Take
 from bot.errors import OperatorError
-from bot.model.measurement import CaseResult, CheckResult, Fault, Measurement, Sanitized, UnderCompile
+from bot.model.measurement import Case, CaseResult, CheckResult, Fault, Measurement, Sanitized, UnderCompile
 from bot.model.variant import sources_digest
+from bot.worker.contract import Call, Plan, Shape, UnseenCase
 from bot.worker.contract.timing import Blocks, Burst, BurstRequest, Closed, Opened, OpenRequest, Started, StartRequest
 from tests.bench import tiny
 from tests.render.builders import GPU_RUNNER
@@ -83,7 +85,7 @@ class Idle:
 def bench(judge: Judge, ahead: Any = None, **lanes: int) -> MeasuredBench:
     made: Any = object.__new__(MeasuredBench)
     made._judge, made._lanes, made._turn, made.gpu_ms = judge, lanes, threading.Lock(), 0.0
-    made._effort = Effort()
+    made._effort, made._plan = Effort(), SimpleNamespace(cases=[], unseen=())
     made._calls = {case: SimpleNamespace(case=case, nbytes=n) for case, n in (("slow", 2**20), ("quick", 2**10))}
     made._base, made._rivals_ahead = tiny.files(), ahead or Idle()
     takes = {case: Take(case, Path("takes") / case, "", 0, kernels=1) for case in ("slow", "quick")}
@@ -189,7 +191,7 @@ def test_a_clock_runs_beside_a_compiler_that_has_processors_of_its_own(
         clocked.set()
         quiet()
         happened.append("host")
-        return cases, rows, None
+        return Clocked(cases, rows)
 
     monkeypatch.setattr(compile_pool, "leaves_room", lambda: room)
     monkeypatch.setattr(MeasuredBench, "runner", GPU_RUNNER)
@@ -213,13 +215,12 @@ def test_who_tunes_itself_is_checked_before_replayers_come_up(monkeypatch: pytes
     judge, happened = Judge(), []
     made: Any = bench(judge)
     made._compiled, made._takes.tunes = {}, True
-    made._plan = SimpleNamespace(cases=[])
     monkeypatch.setattr(MeasuredBench, "runner", GPU_RUNNER)
     for name, does in {
         "_lay": lambda files: SimpleNamespace(folder=tmp_path / "laid"),
         "_checks": lambda laid: happened.append(judge.started) or Checked(),
         "_compile": lambda laid, **_: WRONG,
-        "_timed": lambda files, cases, rows, quiet: happened.append(judge.started) or (cases, rows, None),
+        "_timed": lambda files, cases, rows, quiet: happened.append(judge.started) or Clocked(cases, rows),
         "_fit": lambda checked: True,
         "_books": lambda files: None,
     }.items():
@@ -253,8 +254,34 @@ def test_fresh_processes_are_asked_where_what_one_read_may_win(may_win: bool, fr
     assert [fresh for _, _, _, fresh in judge.opened].count(True) == fresh
     ((slow, quick),) = told
     assert (slow.paired.confirm, quick.roof_us, slow.timing.median_us) == ((), 2.0, 1.0), "as one process read it"
-    assert [len(case.paired.confirm) for case in found] == [2 * may_win] * 2
-    assert judge.last == "close"
+    assert [len(case.paired.confirm) for case in found[0]] == [2 * may_win] * 2
+    assert found[1] == () and judge.last == "close"
+
+
+def drawn(case: str) -> UnseenCase:
+    shape = Shape(case, "forward", (("rows", 33), ("cols", 7)), "float16")
+    return UnseenCase(shape, Call(case, case, "forward", (), ()))
+
+
+@pytest.mark.parametrize(("may_win", "read"), [(True, [16, 16]), (False, [])])
+def test_sizes_that_nobody_named_are_read_where_fresh_processes_are(may_win: bool, read: list[int]) -> None:
+    """Behind what is scored, and not in the search. What v0 cannot be played on is held against nobody."""
+    judge = Judge()
+    made: Any = bench(judge, slow=1)
+    made._roofs, made._effort = {"slow": 1.0}, Effort(processes=2)
+    made._plan.unseen = (drawn("unseen-1"), drawn("lost"), drawn("not recorded"))
+    made.weigh(lambda cases: may_win)
+    takes = {**made._takes.takes("v1"), "unseen-1": Take("unseen-1", Path("takes"), "", 0, kernels=1)}
+    _, unseen = made._of_variant((CaseResult(case="slow"),), takes, takes, lambda: None)
+    assert [len(reading.blocks) for one in unseen for reading in one.confirm] == read
+    v0_alone = "unseen-1"
+    opened = [case for case, _, _, _ in judge.opened]
+    assert opened == ["slow", *(["slow", v0_alone, "unseen-1", "slow", "unseen-1"] if may_win else [])]
+    assert [fresh for case, _, _, fresh in judge.opened if case == "unseen-1"] == [False] * 3 * may_win
+    if unseen:
+        assert unseen[0].case == Case(
+            id="unseen-1", direction="forward", shape=(("rows", 33), ("cols", 7)), dtype="float16", hidden=True
+        )
 
 
 def test_who_was_wrong_in_a_timed_slot_leaves_nobody_behind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,8 +296,9 @@ def test_who_was_wrong_in_a_timed_slot_leaves_nobody_behind(monkeypatch: pytest.
     monkeypatch.setattr(made, "_of_variant", wrong)
     first, *rest = tiny.files()
     other = (first.model_copy(update={"text": "another = 1\n"}), *rest)
-    _, rows, fault = made._timed(other, (CaseResult(case="slow"),), (), lambda: None)
-    assert (rows[0].case, rows[0].passed, fault, judge.last) == ("slow", False, None, "close")
+    found = made._timed(other, (CaseResult(case="slow"),), (), lambda: None)
+    (row,) = found.rows
+    assert (row.case, row.passed, found.fault, judge.last) == ("slow", False, None, "close")
 
 
 def test_what_was_made_ready_is_neither_checked_nor_compiled_again(
@@ -452,3 +480,19 @@ def test_rivals_that_nobody_compiled_ahead_are_compiled_side_by_side_before_they
     assert ahead.told[:2] == [("begin", both), ("finish", ("max-autotune", 60.0))], "what cannot be replayed is not"
     assert ahead.told[2:] == [("held", ""), ("free", "")], "nobody compiles beside those that are played"
     assert [(one.case, "still compiling" in one.why_not) for one in found] == [("slow", False), ("quick", True)]
+
+
+@pytest.mark.parametrize(("unseen", "text", "count"), [(True, "", 2), (False, "", 0), (True, "@triton.autotune\n", 0)])
+def test_who_tunes_itself_or_names_sizes_is_asked_for_no_others(
+    unseen: bool, text: str, count: int, tmp_path: Path
+) -> None:
+    """To tune itself for each of them would take minutes."""
+    made: Any = object.__new__(MeasuredBench)
+    first, *rest = tiny.files()
+    made._base = (first.model_copy(update={"text": first.text + text}), *rest)
+    made._effort, made._deadlines = Effort(unseen=unseen), Deadlines()
+    made._cells = SimpleNamespace(scratch=tmp_path, gpu=None)
+    made._site, made._arch, made._judge = tiny.SITE, "sm_90", Judge()
+    made._plan = Plan((), (), (), unseen=(drawn("unseen-1"), drawn("unseen-2")))
+    made._make_checker(tmp_path, Limits(1.0, 1))
+    assert len(made._plan.unseen) == len(made._takes._everything) == count

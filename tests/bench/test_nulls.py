@@ -14,7 +14,7 @@ from bot.bench.checks import Laid
 from bot.bench.effort import Effort
 from bot.bench.race import Course, Entry
 from bot.bench.side_by_side import BLOCKS, groups
-from bot.bench.takes import Take
+from bot.bench.take import Take
 from bot.model.measurement import Block
 from bot.model.variant import SourceFile
 from bot.worker.contract.timing import Blocks, Common, Four

@@ -14,7 +14,7 @@ from bot.bench.bailiff import Objection
 from bot.bench.checks import Laid
 from bot.bench.race import LATE, NO_CHANGE, RACE_S, TWICE, WORKERS, Course, Entry, Ran
 from bot.bench.side_by_side import AT_ONCE, BLOCKS
-from bot.bench.takes import Take
+from bot.bench.take import Take
 from bot.model.measurement import Block, Fault
 from bot.model.variant import SourceFile
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,10 +17,11 @@ from bot.bench.checks import Laid
 from bot.bench.interpreter import TargetPython
 from bot.bench.launcher import Limits
 from bot.bench.sandbox import Sandbox
-from bot.bench.takes import AT_LEAST_S, PATIENCE, GpuChecker, _differs, _refused, _take
+from bot.bench.take import differs, refused, take_of
+from bot.bench.takes import AT_LEAST_S, PATIENCE, GpuChecker
 from bot.model.measurement import Fault
 from bot.model.variant import SourceFile, sources_digest
-from bot.worker.contract import Call, CasePlan, ContractError, Plan, Prepared, Refusal, Rows, parse, render
+from bot.worker.contract import Call, CasePlan, ContractError, Plan, Prepared, Refusal, Rows, UnseenCase, parse, render
 from bot.worker.contract.gpu import (
     MAX_CHOICES,
     MAX_CONSTANTS,
@@ -49,7 +51,7 @@ LIBRARY = Traced("void at::native::reduce_kernel<512, 1>", (8, 1, 1))
     ],
 )
 def test_the_same_kernels_are_the_same_program(told, seen) -> None:  # type: ignore[no-untyped-def]
-    assert _differs(told, seen) == ""
+    assert differs(told, seen) == ""
 
 
 @pytest.mark.parametrize(
@@ -63,33 +65,33 @@ def test_the_same_kernels_are_the_same_program(told, seen) -> None:  # type: ign
     ],
 )
 def test_more_fewer_or_other_kernels_are_not(seen: tuple[Traced, ...]) -> None:
-    assert _differs(tape(kernel()), seen) != ""
+    assert differs(tape(kernel()), seen) != ""
 
 
 def test_a_take_says_how_often_the_host_waits(tmp_path: Path) -> None:
     told = tape(kernel(), waits=3)
     (tmp_path / "tape-0").mkdir()
     (tmp_path / "tape-0" / TAPE).write_text(render(told))
-    taken = _take(Recording(told.case, "tape-0", "", 5, (TWICE,), ()), tmp_path)
+    taken = take_of(Recording(told.case, "tape-0", "", 5, (TWICE,), ()), tmp_path)
     assert (taken.waits, taken.peak_bytes, taken.folder) == (3, 5, tmp_path / "tape-0")
 
 
 def test_a_recording_that_could_not_be_made_waits_for_nobody(tmp_path: Path) -> None:
-    taken = _take(Recording("forward-4x8", "", "it sorts", 5, (), ()), tmp_path)
+    taken = take_of(Recording("forward-4x8", "", "it sorts", 5, (), ()), tmp_path)
     assert (taken.waits, taken.why_not, taken.folder) == (0, "it sorts", None)
 
 
 @pytest.mark.parametrize("kind", ["memory", "crashed"])
 def test_a_pass_that_failed_while_it_was_recorded_says_which_and_why(kind: str) -> None:
     failed = Recording("backward-4x8", "", "", 0, (), (), Refusal(kind, "no room"))
-    fault = _refused(GpuAnswer((), (Recording("forward-4x8", "tape-0", "", 5, (), ()), failed)))
+    fault = refused(GpuAnswer((), (Recording("forward-4x8", "tape-0", "", 5, (), ()), failed)))
     assert fault is not None
     assert (fault.kind, fault.detail) == (kind, "backward-4x8: no room")
 
 
-def test_what_was_recorded_or_cannot_be_was_not_refused() -> None:
+def test_what_was_recorded_or_cannot_be_was_notrefused() -> None:
     whole = Recording("forward-4x8", "tape-0", "", 5, (), ())
-    assert _refused(GpuAnswer((), (whole, Recording("backward-4x8", "", "it sorts", 5, (), ())))) is None
+    assert refused(GpuAnswer((), (whole, Recording("backward-4x8", "", "it sorts", 5, (), ())))) is None
 
 
 # -- what v0's autotuned kernels chose ----------------------------------------------------------------------------
@@ -120,7 +122,7 @@ def constants(count: int) -> tuple[tuple[str, int], ...]:
 def test_what_was_chosen_is_kept_up_to_a_bound(choices: tuple[Choice, ...], tmp_path: Path) -> None:
     answer = GpuAnswer((), (told(*choices),))
     (recording,) = parse(GpuAnswer, render(answer)).recordings
-    assert _take(recording, tmp_path).choices == choices
+    assert take_of(recording, tmp_path).choices == choices
 
 
 @pytest.mark.parametrize(
@@ -144,7 +146,7 @@ def test_what_was_chosen_is_kept_up_to_a_bound(choices: tuple[Choice, ...], tmp_
 )
 def test_no_kernel_chooses_beyond_it(choices: tuple[Choice, ...], tmp_path: Path) -> None:
     with pytest.raises(ContractError, match="forward-4x8: no autotuned kernel"):
-        _take(told(*choices), tmp_path)
+        take_of(told(*choices), tmp_path)
 
 
 @pytest.mark.parametrize("odd", [{"num_warps": 2**63}, {"num_stages": "3"}, {"constants": (("A", [1]),)}])
@@ -174,21 +176,24 @@ class Judge:
 class Bench:
     """A checker whose workers answer what they are given, and remember what they were asked."""
 
-    def __init__(self, scratch: Path, monkeypatch: pytest.MonkeyPatch, *cases: str) -> None:
+    def __init__(
+        self, scratch: Path, monkeypatch: pytest.MonkeyPatch, *cases: str, unseen: tuple[UnseenCase, ...] = ()
+    ) -> None:
         python = TargetPython(executable=Path("/usr/bin/python3"), version="3.12.3", roots=(), libraries=())
         self.gpu = SimpleNamespace(memory_mib=143771)
         cells = Cells(python, Sandbox("limits only"), scratch / "suitcase", scratch, self.gpu)  # type: ignore[arg-type]
         checks, draws = (tuple(Call(n, n, "forward", (), (), f"{n}.in") for n in names) for names in (CHECKS, DRAWS))
         for call in (*checks, *draws):
             (scratch / call.blob).touch()
-        plan = Plan(tuple(CasePlan(Call(case, case, "forward", (), ()), 8) for case in cases), checks, (), draws)
+        scored = tuple(CasePlan(Call(case, case, "forward", (), ()), 8) for case in cases)
+        plan = Plan(scored, checks, (), draws, unseen=unseen)
         self.judge = Judge()
         self.checker = GpuChecker(
             cells, SITE, "sm_90", self.judge, plan, scratch, LIMITS, lambda: self.laid("v0 once more")
         )
         self.asked: list[GpuRequest] = []
         self.answers: GpuAnswer | Fault = GpuAnswer((), ())
-        self.of_recordings: Fault | None = None
+        self.of_recordings: Fault | Callable[[GpuRequest], GpuAnswer | Fault] | None = None
         self.limits: list[float] = []
         self.tuned = True
         """Whether every text speaks of tuning."""
@@ -203,7 +208,9 @@ class Bench:
         self.asked.append(request)
         self.limits.append(limits.seconds)
         self._now += self.seconds
-        return self.of_recordings or self.answers if request.cases and not request.checks else self.answers
+        if self.of_recordings is None or not request.cases or request.checks:
+            return self.answers
+        return self.of_recordings(request) if callable(self.of_recordings) else self.of_recordings
 
     def laid(self, name: str) -> Laid:
         folder = self._scratch / name

@@ -15,7 +15,8 @@ from bot.bench.cell import Cells, Places
 from bot.bench.checks import Laid
 from bot.bench.launcher import Limits
 from bot.bench.race import RACE_S
-from bot.bench.takes import ALL_S, EACH_S, LONG_S, MOST_BINARIES, SAY_S, Take, plays
+from bot.bench.take import MOST_BINARIES, Take, plays
+from bot.bench.takes import ALL_S, EACH_S, LONG_S, SAY_S
 from bot.model.measurement import Fault
 from bot.worker.contract import Refusal, render
 from bot.worker.contract.gpu import GpuAnswer, Recording

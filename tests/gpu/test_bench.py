@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.analysis.measured import read_case
+from bot.analysis.measured import read_case, unseen_readings
 from bot.analysis.paired import process_mean
 from bot.analysis.rivals import longest
 from bot.bench import sanitizer
@@ -67,6 +67,9 @@ def test_a_copy_is_as_fast_as_the_original(op: str, benches: Benches) -> None:
         assert case.roof_us is not None
         assert case.timing.median_us * 1.05 >= case.roof_us, f"{case.case} is faster than memory"
     assert {case: ratio for case, ratio in ratios(found).items() if abs(ratio) > SAME} == {}
+    unseen = unseen_readings(found)
+    assert len(unseen) == len(found.unseen) >= 2, "and on sizes that nobody named"
+    assert {case: one.estimate.gain for case, one in unseen.items() if abs(one.estimate.gain) > SAME} == {}
 
 
 def test_a_variant_may_be_the_first_that_a_bench_hears(benches: Benches, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from bot.model.measurement import (
     Runner,
     Suite,
     Timing,
+    Unseen,
 )
 from bot.model.variant import Hypothesis, SourceFile, Variant, sources_digest
 from bot.model.verdict import Decision, Finding, Verdict
@@ -259,6 +260,20 @@ def pairing(heard: Hearing, *names: str, **changes: Any) -> Hearing:
         for one in heard.candidate.cases
     )
     return changed(heard, cases=tuple(cases))
+
+
+def on_sizes(heard: Hearing, *times: tuple[float, float], processes: int = 6) -> Hearing:
+    """The same hearing where fresh processes read so much of v0 and of the variant on sizes that nobody named, forward
+    and backward of one after another."""
+    found = []
+    for number, (before, after) in enumerate(times):
+        direction, rows = ("forward", "backward")[number % 2], 33 + number // 2
+        case = Case(
+            id=f"unseen-{number // 2 + 1}-{direction}", direction=direction, shape=(("rows", rows), ("cols", 7)),
+            dtype="bfloat16", hidden=True,
+        )  # fmt: skip
+        found.append(Unseen(case=case, confirm=paired(before, after, processes).confirm))
+    return changed(heard, unseen=tuple(found))
 
 
 def weighed(heard: Hearing) -> Weighed:

@@ -33,6 +33,7 @@ ONLY: dict[str, Hearing] = {
     "host_time": h.pairing(h.hearing(), h.BIG_FORWARD, host=((100.0, 100.0, 103.0, 103.0),)),
     "clocks": h.pairing(h.hearing(), h.BIG_FORWARD, burst=(0.96, 0.9)),
     "confirmed": h.pairing(h.hearing(), h.BIG_FORWARD, confirm=h.paired(100.0, 90.0, processes=4).confirm),
+    "unseen": h.on_sizes(h.hearing(), (100.0, 90.0), (100.0, 102.5)),
     "gain": h.hearing(dict.fromkeys(h.NAMES, 99.5)),
 }
 """For each rule a variant that nobody else stops."""

@@ -8,8 +8,8 @@ import pytest
 
 from bot.model.campaign import Campaign, Round
 from bot.model.commands import Goal
-from bot.model.measurement import Case, CheckResult, Paired, Passport, Reading, Sanitized, Suite, UnderCompile
-from bot.model.verdict import Decision, Finding, Verdict
+from bot.model.measurement import Case, CheckResult, Paired, Passport, Reading, Sanitized, Suite, UnderCompile, Unseen
+from bot.model.verdict import Decision, Finding, UnseenScore, Verdict
 from bot.render import bars, folded, labels, report_rows, tables, times
 from bot.render.escape import Trusted
 from tests.render import builders as a
@@ -270,3 +270,31 @@ def test_of_a_finalist_it_says_how_it_went_under_torch_compile(status: str, told
     assert "torch.compile" not in folded.cases(a.searched(), 3, 99)
     silent = report_rows.idea(a.searched(), a.searched().rounds[0])
     assert "torch.compile" not in [row[0] for row in silent.rows]
+
+
+def on_sizes(read: Round) -> Round:
+    """Read on two sizes that nobody named, of which too few processes read the second."""
+    assert read.measurement is not None and read.verdict is not None and read.verdict.score is not None
+    cases = [
+        Case(id=f"unseen-{rows}", direction=way, shape=(("rows", rows), ("cols", 7)), dtype="bfloat16", hidden=True)
+        for rows, way in ((33, "forward"), (65, "backward"))
+    ]
+    found = read.measurement.model_copy(update={"unseen": tuple(Unseen(case=case, confirm=()) for case in cases)})
+    scores = (
+        UnseenScore(case="unseen-33", before_us=30.0, after_us=20.0, speedup=1.5, low=1.4, high=1.6),
+        UnseenScore(case="unseen-65", before_us=30.0, after_us=30.0, speedup=1.0),
+    )
+    score = read.verdict.score.model_copy(update={"unseen": scores})
+    verdict = read.verdict.model_copy(update={"score": score})
+    return read.model_copy(update={"measurement": found, "verdict": verdict})
+
+
+def test_of_a_finalist_it_says_how_fast_it_is_on_sizes_that_nobody_named() -> None:
+    (first, *others) = a.rounds()
+    played = on_sizes(first)
+    campaign = a.searched(rounds=(played, *others))
+    told = "fwd 33x7 bf16 1.50x [1.40x, 1.60x]; bwd 65x7 bf16 1.00x"
+    shown = folded.cases(campaign, played.variant.number, 99)
+    assert shown.endswith(f"\n\n{tables.UNSEEN}: {told}".replace("[", r"\[").replace("]", r"\]"))
+    assert (tables.UNSEEN, told) in report_rows.idea(campaign, played).rows
+    assert tables.UNSEEN not in folded.cases(a.searched(), 3, 99)

@@ -43,6 +43,7 @@ from bot.worker.contract.judging import (
     Rows,
     Shape,
     Unseen,
+    UnseenCase,
     UnseenRequest,
 )
 from bot.worker.contract.limits import (
@@ -103,6 +104,7 @@ __all__ = [
     "Touched",
     "Tried",
     "Unseen",
+    "UnseenCase",
     "UnseenRequest",
     "clip",
     "offsets",

@@ -56,6 +56,12 @@ class CasePlan:
 
 
 @dataclasses.dataclass(frozen=True)
+class UnseenCase:
+    shape: Shape
+    call: Call
+
+
+@dataclasses.dataclass(frozen=True)
 class Plan:
     cases: tuple[CasePlan, ...]
     checks: tuple[Call, ...]
@@ -65,6 +71,8 @@ class Plan:
     """Further draws of some checks, which the untouched kernel alone is asked for, once a variant fails without."""
     fills: tuple[tuple[str, str], ...] = ()
     """What kind of values each operand holds."""
+    unseen: tuple[UnseenCase, ...] = ()
+    """Sizes that nobody named, for a GPU's clock: recorded beside the cases, and no part of a score."""
 
 
 @dataclasses.dataclass(frozen=True)

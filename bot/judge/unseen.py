@@ -1,0 +1,31 @@
+"""What a clock reads besides what is scored: sizes that nobody named, in the passes and types that are scored."""
+
+from __future__ import annotations
+
+import random
+
+from bot.judge.hidden import unseen
+from bot.judge.plan import call_of
+from bot.judge.recipe import Recipe
+from bot.worker.contract import Shape, UnseenCase
+
+COUNT = 2
+"""Sizes. With three that are scored, a quarter of what is timed and more is of no size that a search could aim at."""
+
+
+def unseen_cases(recipe: Recipe, cases: tuple[Shape, ...], seed: int) -> tuple[UnseenCase, ...]:
+    """Called by number, and of a loss with either of its gradients: other ones each time."""
+    rng = random.Random(seed ^ 0xC10C)
+    scored = {case.sizes for case in cases}
+    types = tuple(dict.fromkeys(case.dtype for case in cases))
+    found = []
+    for number, sizes in enumerate(unseen(recipe, cases, seed, COUNT) if cases else (), 1):
+        if sizes in scored:
+            continue
+        dtype = types[(number - 1) % len(types)]
+        for direction in dict.fromkeys(case.direction for case in cases):
+            grad = rng.choice(list(dict.fromkeys(case.grad for case in cases if case.direction == direction)))
+            name = f"unseen-{number}-{direction}-{dtype}" + ("-one" if grad == "one" else "")
+            shape = Shape(name, direction, sizes, dtype, grad)
+            found.append(UnseenCase(shape, call_of(recipe, shape, recipe.stock, name)))
+    return tuple(found)

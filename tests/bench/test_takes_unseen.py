@@ -1,0 +1,82 @@
+"""Sizes that nobody named are recorded beside what is scored; those that v0 does not take are held against nobody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bot.model.measurement import Fault
+from bot.worker.contract import Call, Refusal, Shape, UnseenCase
+from bot.worker.contract.gpu import GpuAnswer, Recording
+from tests.bench.test_takes import LIMITS, Bench
+
+SCORED, TAKEN, TOO_LONG = "forward-4x8", "unseen-1-forward-float32", "unseen-2-forward-float32"
+ENDED = Fault(kind="crashed", detail="ended by SIGSEGV")
+
+
+def unseen(case: str) -> UnseenCase:
+    return UnseenCase(Shape(case, "forward", (), "float32"), Call(case, case, "forward", (), ()))
+
+
+def recorded(*cases: str, refused: str = "") -> GpuAnswer:
+    why = Refusal("crashed", "RuntimeError: rows longer than 65536")
+    return GpuAnswer(
+        (),
+        tuple(
+            Recording(c, "", "" if c == refused else "it sorts", 5, (), (), why if c == refused else None)
+            for c in cases
+        ),
+    )
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    found = Bench(tmp_path, monkeypatch, SCORED, unseen=(unseen(TAKEN), unseen(TOO_LONG)))
+    found.tuned = False
+    found.answers = recorded(SCORED, TAKEN, TOO_LONG, refused=TOO_LONG)
+    return found
+
+
+def recordings(bench: Bench) -> list[list[str]]:
+    return [[call.case for call in request.cases] for request in bench.asked if request.cases]
+
+
+def test_a_size_that_v0_does_not_take_is_asked_of_nobody(bench: Bench) -> None:
+    assert bench.checker.check_baseline(bench.laid("v0")).fault is None
+    bench.answers = recorded(SCORED, TAKEN)
+    assert bench.checker.check(bench.laid("v1")).fault is None
+    assert recordings(bench) == [[SCORED, TAKEN, TOO_LONG], [SCORED, TAKEN]]
+
+
+def test_a_size_that_v0_takes_has_to_be_taken(bench: Bench) -> None:
+    bench.checker.check_baseline(bench.laid("v0"))
+    bench.answers = recorded(SCORED, TAKEN, refused=TAKEN)
+    fault = bench.checker.check(bench.laid("v1")).fault
+    assert fault is not None and fault.detail == f"{TAKEN}: RuntimeError: rows longer than 65536"
+
+
+def test_a_scored_case_that_v0_does_not_take_is_still_its_fault(bench: Bench) -> None:
+    bench.answers = recorded(SCORED, TAKEN, TOO_LONG, refused=SCORED)
+    fault = bench.checker.check_baseline(bench.laid("v0")).fault
+    assert fault is not None and SCORED in fault.detail
+
+
+def test_where_such_a_size_ends_the_worker_v0_is_recorded_without_any(bench: Bench) -> None:
+    whole = recorded(SCORED)
+
+    def run(request: object) -> GpuAnswer | Fault:
+        return ENDED if TAKEN in recordings(bench)[-1] else whole
+
+    bench.of_recordings = run
+    assert bench.checker.check_baseline(bench.laid("v0")).fault is None
+    bench.answers = whole
+    assert bench.checker.check(bench.laid("v1")).fault is None
+    assert recordings(bench) == [[SCORED, TAKEN, TOO_LONG], [SCORED], [SCORED]]
+
+
+def test_no_race_is_run_over_them(bench: Bench) -> None:
+    bench.checker.check_baseline(bench.laid("v0"))
+    bench.answers = recorded(SCORED)
+    assert not isinstance(bench.checker.brief(bench.laid("v1"), [SCORED, TAKEN], LIMITS, at_once=1), Fault)
+    assert recordings(bench)[-1] == [SCORED]

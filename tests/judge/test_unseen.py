@@ -1,0 +1,68 @@
+"""Sizes that nobody named, for a clock: in the passes and types that are scored, other ones each time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bot.judge.__main__ import Desk
+from bot.judge.recipes import RECIPES
+from bot.judge.unseen import COUNT, unseen_cases
+from bot.targets.sizes import SIZES
+from bot.targets.suites import suite_of
+from bot.worker.contract import Plan, PlanRequest, Shape, UnseenCase, render
+
+
+def scored(kernel: str) -> tuple[Shape, ...]:
+    return tuple(Shape(c.id, c.direction, c.shape, c.dtype, c.grad) for c in suite_of(kernel).cases)
+
+
+def drawn(kernel: str, seed: int) -> tuple[UnseenCase, ...]:
+    return unseen_cases(RECIPES[kernel], scored(kernel), seed)
+
+
+@pytest.mark.parametrize("kernel", sorted(SIZES))
+def test_each_pass_is_read_on_two_sizes_that_nobody_scores(kernel: str) -> None:
+    cases = scored(kernel)
+    for seed in range(4):
+        found = drawn(kernel, seed)
+        sizes = {one.shape.sizes for one in found}
+        assert sizes.isdisjoint(case.sizes for case in cases)
+        assert {one.shape.dtype for one in found} <= {case.dtype for case in cases}
+        passes = {(one.shape.sizes, one.shape.direction) for one in found}
+        assert len(passes) == len(found) == len(sizes) * len({case.direction for case in cases})
+        assert 1 <= len(sizes) <= COUNT
+        assert all(one.call.case == one.call.id == one.shape.id for one in found)
+        assert len({one.shape.id for one in found}) == len(found)
+
+
+def test_they_are_a_quarter_of_what_is_read_and_more() -> None:
+    shares = {kernel: len(drawn(kernel, 1)) / len({*scored(kernel), *drawn(kernel, 1)}) for kernel in SIZES}
+    assert min(shares.values()) >= 0.2 and sum(shares.values()) / len(shares) >= 0.25
+
+
+def test_a_loss_meets_either_of_its_gradients() -> None:
+    found = [one.shape for seed in range(8) for one in drawn("cross_entropy", seed)]
+    assert {shape.grad for shape in found if shape.direction == "backward"} == {"drawn", "one"}
+    assert {shape.grad for shape in found if shape.direction == "forward"} == {"drawn"}
+    assert {shape.id.endswith("-one") for shape in found if shape.grad == "one"} == {True}
+
+
+def test_the_same_seed_draws_the_same_and_another_one_others() -> None:
+    assert drawn("softmax", 1) == drawn("softmax", 1) != drawn("softmax", 2)
+    assert unseen_cases(RECIPES["softmax"], (), 1) == ()
+
+
+@pytest.mark.parametrize(("gpu", "count"), [("GPU-1", 4), ("", 0)])
+def test_the_judge_plans_them_where_there_is_a_clock(gpu: str, count: int, tmp_path: Path) -> None:
+    planned = Desk().answer(render(PlanRequest("plan", "softmax", scored("softmax"), (), 7, str(tmp_path), gpu)))
+    assert isinstance(planned, Plan)
+    assert len(planned.unseen) == count
+
+
+def test_the_judge_knows_what_it_planned_when_it_is_to_be_played(tmp_path: Path) -> None:
+    desk = Desk()
+    planned = desk.answer(render(PlanRequest("plan", "softmax", scored("softmax"), (), 7, str(tmp_path), "GPU-1")))
+    names = [one.call.case for one in planned.unseen]
+    assert [desk._calls[name] for name in names] == [one.call for one in planned.unseen]
