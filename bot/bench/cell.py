@@ -174,20 +174,24 @@ def answer_of(room: Room) -> Mount:
     return Mount(room.answer, f"{INSIDE}/answer", writable=True)
 
 
-def _waiting_in(room: Room, cells: Cells, memory_bytes: int, gpu: Gpu | None, around: Around) -> Running:
+def _waiting_in(
+    room: Room, cells: Cells, memory_bytes: int, gpu: Gpu | None, around: Around, extra: dict[str, str] | None = None
+) -> Running:
     source, request = Mount(room.source, f"{INSIDE}/source"), Mount(room.request, f"{INSIDE}/request")
     where = Places(source, request, answer_of(room), room.home)
-    variables = _variables(cells, where, {}, gpu)
+    variables = _variables(cells, where, extra or {}, gpu)
     argv = _argv(cells, where, memory_bytes, variables, gpu, around, first=(WAIT,))
     return Running(argv, environment=variables, directory=room.home)
 
 
-def watched_standby(cells: Cells, room: Room, memory_bytes: int, around: Around) -> Ready:
+def watched_standby(
+    cells: Cells, room: Room, memory_bytes: int, around: Around, extra: dict[str, str] | None = None
+) -> Ready:
     """One worker that stands ready inside a program that watches it, and would watch its forks as well: it compiles
     nothing ahead."""
     room.make()
     cells.standby[True].tell(room, compiles=False)
-    return Ready(room, _waiting_in(room, cells, memory_bytes, cells.gpu, around))
+    return Ready(room, _waiting_in(room, cells, memory_bytes, cells.gpu, around, extra))
 
 
 def with_standby(cells: Cells, memory_bytes: int, *, most: int | None = None) -> Cells:

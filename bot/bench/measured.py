@@ -75,13 +75,15 @@ class MeasuredBench(ClockedBench):
         self._finalists = Finalists(self._judge)
         self._ahead = Ahead(partial(self._run, checked=None, passports=True), self._fit, self._takes.forget)
         self._profiler: Ready | None = None
+        self._watcher: Ready | None = None
         whole = cells, site, self._plan, deadlines.gpu_memory_bytes
         self._scenes = Scenes(*whole, self._lay, self._takes.all_pins, self._takes.kernels)
 
     def close(self) -> None:
         self._rivals_ahead.end(0)
-        if self._profiler is not None:
-            self._profiler.dismiss()
+        for ready in (self._profiler, self._watcher):
+            if ready is not None:
+                ready.dismiss()
         super().close()
 
     @property
@@ -108,6 +110,8 @@ class MeasuredBench(ClockedBench):
             checked, known = ready
         if not self._takes.tunes:
             self._call_replayers(files)
+        if passports:
+            self._expect_finalist(files)
         laid = self._lay(files)
         try:
             with ThreadPoolExecutor(max_workers=1) as beside:
@@ -213,10 +217,18 @@ class MeasuredBench(ClockedBench):
             told = {"sanitized": self.sanitized(files), "under_compile": went.result()}
         return found.model_copy(update={**told, "seconds": round(found.seconds + time.monotonic() - started, 3)})
 
+    def _expect_finalist(self, files: tuple[SourceFile, ...]) -> None:
+        """What will be asked of it comes up while the first variant is checked, and later ones while the one before is
+        asked: never beside a clock."""
+        if self._watcher is None and compile_pool.leaves_room() and sources_digest(files) != sources_digest(self._base):
+            self._watcher = sanitizer.ahead(self._cells, self._deadlines.gpu_memory_bytes)
+
     def sanitized(self, files: tuple[SourceFile, ...]) -> Sanitized:
         """What these files do to memory that is not theirs, and v0 does not."""
+        ready, self._watcher = self._watcher, None
+        self._expect_finalist(files)
         with self._scenes.of(files) as mine, self._scenes.of(self._base) as stock:
-            return sanitizer.sanitized(mine, stock)
+            return sanitizer.sanitized(mine, stock, ready)
 
     def under_compile(self, files: tuple[SourceFile, ...]) -> UnderCompile:
         """What torch.compile makes of these files where it takes v0."""
@@ -263,7 +275,8 @@ class MeasuredBench(ClockedBench):
         return replace(result, seconds=round(time.monotonic() - started, 3))
 
     def expect_rivals(self) -> None:
-        jobs = expected(list(self._calls.values()), self._base)
+        """While v0 is checked: one that tunes itself has done so by then."""
+        jobs = expected(list(self._calls.values()))
         self._checker.when_inputs_lie_there(lambda: self._rivals_ahead.begin(jobs))
 
     def rivals(self) -> tuple[Rival, ...]:

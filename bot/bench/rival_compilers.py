@@ -20,7 +20,6 @@ from bot.bench.gpu import free_mib
 from bot.bench.launcher import give_way
 from bot.errors import OperatorError
 from bot.model.rivals import EVERYWHERE, OF_WINNER, RivalName
-from bot.model.variant import SourceFile
 from bot.worker.contract import Call
 from bot.worker.contract.timing import CompileRivalRequest, RivalCompiled
 
@@ -45,10 +44,9 @@ class Job:
     call: Call
 
 
-def expected(calls: Sequence[Call], sources: Sequence[SourceFile]) -> tuple[Job, ...]:
-    """What is played of every case, the largest first. Nothing beside one that tunes itself, as it is on the clock
-    meanwhile, nor where the compilers would slow the checks down."""
-    if not compile_pool.leaves_room() or any("autotune" in file.text for file in sources):
+def expected(calls: Sequence[Call]) -> tuple[Job, ...]:
+    """What is played of every case, the largest first. Nothing where the compilers would slow the checks down."""
+    if not compile_pool.leaves_room():
         return ()
     largest = sorted(calls, key=lambda call: -call.nbytes)
     return tuple(Job(name, call) for name in EVERYWHERE for call in largest if name in COMPILED)

@@ -7,17 +7,19 @@ ignores what it read. Whatever becomes of the tool is an answer in plain words.
 from __future__ import annotations
 
 import re
+import secrets
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from bot.bench import overlay
-from bot.bench.cell import Around, answered, places, start_afresh
+from bot.bench.cell import Around, Cells, answer_of, answered, places, start_afresh, watched_standby
 from bot.bench.launcher import Ended, Limits
 from bot.bench.looking import Scene
 from bot.bench.nvidia_tool import Tool, first_of
 from bot.bench.sandbox import Mount
+from bot.bench.standby import Ready, Room
 from bot.errors import OperatorError
 from bot.model.measurement import Fault, Sanitized
 from bot.worker.contract import REQUEST, Call, Plan, render
@@ -38,6 +40,10 @@ _BEYOND = re.compile(r"and is ([\d,]+ bytes? (?:after|before|inside) the nearest
 
 class Unreadable(Exception):
     """The log is not what the tool writes."""
+
+
+class Late(Unreadable):
+    """It was ended, and would be again."""
 
 
 @dataclass(frozen=True)
@@ -142,24 +148,59 @@ def _log(place: Path) -> str:
     return place.read_text(encoding="utf-8", errors="replace")
 
 
-def _ran(scene: Scene, calls: tuple[Call, ...], tool: Tool) -> tuple[Finding, ...]:
+def _around(tool: Tool, answer: str) -> Around:
+    return Around(arguments(tool, f"{answer}/{LOG}"), (Mount(tool.home, str(tool.home)),))
+
+
+def ahead(cells: Cells, memory_bytes: int) -> Ready | None:
+    """The tool around a worker that stands ready: to start both is half of what a finalist waits for. None where
+    there is no tool, or nobody stands ready; who asks then starts afresh."""
+    tool = find_tool() if cells.gpu is not None and True in cells.standby else None
+    if tool is None:
+        return None
+    room = Room(cells.scratch / f"sanitizer-{secrets.token_hex(4)}")
+    try:
+        around = _around(tool, cells.sandbox.path_of(answer_of(room)))
+        return watched_standby(cells, room, memory_bytes, around, SEPARATE)
+    except OSError:
+        return None
+
+
+def _ran(
+    scene: Scene, calls: tuple[Call, ...], tool: Tool, ready: Ready | None = None, name: str = "sanitizer"
+) -> tuple[Finding, ...]:
     """The accesses beyond what was allocated. Raises Unreadable where they are not known."""
-    folder = scene.folder / "sanitizer-request"
+    folder = scene.folder / f"{name}-request"
     folder.mkdir()
-    where = places(scene.cells, f"{scene.folder.name}/sanitizer", scene.source, folder)
+    where = places(scene.cells, f"{scene.folder.name}/{name}", scene.source, folder)
     subject = overlay.subject(scene.site, scene.files, scene.cells.sandbox.path_of(where.source))
     request = LookRequest("look", subject, calls, scene.plan.fills, "counters")
     (folder / REQUEST).write_text(render(request), encoding="utf-8")
-    log = f"{scene.cells.sandbox.path_of(where.answer)}/{LOG}"
-    around = Around(arguments(tool, log), (Mount(tool.home, str(tool.home)),))
     limits = Limits(SECONDS, scene.memory_bytes)
-    ended = start_afresh(scene.cells, where, limits, SEPARATE, scene.cells.gpu, around)
+    if ready is not None:
+        ended = ready.carry_out(where.source.host, where.request.host, where.answer.host, limits)
+    else:
+        around = _around(tool, scene.cells.sandbox.path_of(where.answer))
+        ended = start_afresh(scene.cells, where, limits, SEPARATE, scene.cells.gpu, around)
     return _heard(where.answer.host / LOG, ended, answered(where, ended, LookAnswer, limits))
+
+
+def _of_finalist(scene: Scene, calls: tuple[Call, ...], tool: Tool, ready: Ready | None) -> tuple[Finding, ...]:
+    """By who stands ready. What that one cannot tell, and it was not for want of time, one that starts afresh is asked
+    as well: it may have stood too long."""
+    if ready is None or not ready.running.is_alive:
+        return _ran(scene, calls, tool)
+    try:
+        return _ran(scene, calls, tool, ready)
+    except Late:
+        raise
+    except Unreadable:
+        return _ran(scene, calls, tool, name="sanitizer-again")
 
 
 def _heard(log: Path, ended: Ended, answer: LookAnswer | Fault) -> tuple[Finding, ...]:
     if ended.stopped:
-        raise Unreadable(f"it was ended: {ended.stopped}, after {ended.seconds:.0f} s")
+        raise Late(f"it was ended: {ended.stopped}, after {ended.seconds:.0f} s")
     count, found = parse(_log(log))
     if count and not found:
         raise Unreadable(f"it counts {count} errors, none of them an access that is known")
@@ -176,15 +217,16 @@ def _excuses(stock: Scene, calls: tuple[Call, ...], tool: Tool, first: Finding) 
         raise Unreadable(f"{first}; whether v0 does that is not known: {error}") from error
 
 
-def sanitized(mine: Scene, stock: Scene) -> Sanitized:
-    """What is found in the variant and not in v0, which is only asked where there is anything to excuse."""
+def sanitized(mine: Scene, stock: Scene, ready: Ready | None = None) -> Sanitized:
+    """What is found in the variant and not in v0, which is only asked where there is anything to excuse. `ready` as
+    made by `ahead`."""
     tool, calls = find_tool(), small_calls(mine.plan)
     if tool is None:
         return _result("absent", "", None)
     try:
         if not calls:
             raise Unreadable("no check is small enough")
-        found = _ran(mine, calls, tool)
+        found = _of_finalist(mine, calls, tool, ready)
         known = _excuses(stock, calls, tool, found[0]) if found else frozenset()
     except (Unreadable, OperatorError, OSError) as error:
         return _result("failed", str(error), tool)

@@ -87,7 +87,7 @@ def bench(judge: Judge, ahead: Any = None, **lanes: int) -> MeasuredBench:
     made._judge, made._lanes, made._turn, made.gpu_ms = judge, lanes, threading.Lock(), 0.0
     made._effort, made._plan = Effort(), SimpleNamespace(cases=[], unseen=())
     made._calls = {case: SimpleNamespace(case=case, nbytes=n) for case, n in (("slow", 2**20), ("quick", 2**10))}
-    made._base, made._rivals_ahead = tiny.files(), ahead or Idle()
+    made._base, made._rivals_ahead, made._watcher = tiny.files(), ahead or Idle(), None
     takes = {case: Take(case, Path("takes") / case, "", 0, kernels=1) for case in ("slow", "quick")}
     takes["lost"] = Take("lost", None, "it asks the host", 0)
     made._checker = SimpleNamespace(baseline=Checked())
@@ -496,3 +496,57 @@ def test_who_tunes_itself_or_names_sizes_is_asked_for_no_others(
     made._plan = Plan((), (), (), unseen=(drawn("unseen-1"), drawn("unseen-2")))
     made._make_checker(tmp_path, Limits(1.0, 1))
     assert len(made._plan.unseen) == len(made._takes._everything) == count
+
+
+@pytest.mark.parametrize(("room", "passports", "started"), [(True, True, 1), (False, True, 0), (True, False, 0)])
+def test_what_a_finalist_is_asked_comes_up_while_the_first_is_checked(
+    room: bool, passports: bool, started: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Once, where processors are free for it, and not for whoever is only timed."""
+    made, begun = bench(Judge()), list[int]()
+    first, *rest = tiny.files()
+    other = (first.model_copy(update={"text": "another = 1\n"}), *rest)
+    begin: Any = lambda cells, memory: begun.append(memory) or SimpleNamespace()  # noqa: E731
+    monkeypatch.setattr(measured.sanitizer, "ahead", begin)
+    monkeypatch.setattr(compile_pool, "leaves_room", lambda: room)
+    monkeypatch.setattr(MeasuredBench, "runner", GPU_RUNNER)
+    for name, does in {
+        "_cells": None,
+        "_deadlines": Deadlines(),
+        "_compiled": {},
+        "_ahead": SimpleNamespace(take=lambda files: None),
+        "_lay": lambda files: SimpleNamespace(folder=tmp_path / "laid"),
+        "_checks": lambda laid: Checked(),
+        "_compile": lambda laid, **_: WRONG,
+        "_timed": lambda files, cases, rows, quiet: Clocked(cases, rows),
+        "_fit": lambda checked: True,
+        "_books": lambda files: None,
+    }.items():
+        monkeypatch.setattr(made, name, does, raising=False)
+    for files in (tiny.files(), other, other):
+        made.measure(files, passports=passports)
+    assert len(begun) == started
+
+
+def test_who_is_asked_of_a_finalist_leaves_the_next_one_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: Any = bench(Judge())
+    first, *rest = tiny.files()
+    stood, asked = SimpleNamespace(), list[Any]()
+    made._watcher, made._cells, made._deadlines = stood, None, Deadlines()
+    made._scenes = SimpleNamespace(of=lambda files: contextlib.nullcontext("scene"))
+    monkeypatch.setattr(compile_pool, "leaves_room", lambda: True)
+    monkeypatch.setattr(measured.sanitizer, "ahead", lambda cells, memory: "the next")
+    monkeypatch.setattr(measured.sanitizer, "sanitized", lambda mine, stock, ready: asked.append(ready))
+    made.sanitized((first.model_copy(update={"text": "another = 1\n"}), *rest))
+    assert asked == [stood] and made._watcher == "the next"
+
+
+def test_nobody_who_stands_ready_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: Any = bench(Judge())
+    gone: list[str] = []
+    made._profiler = SimpleNamespace(dismiss=lambda: gone.append("profiler"))
+    made._watcher = SimpleNamespace(dismiss=lambda: gone.append("sanitizer"))
+    made._rivals_ahead = SimpleNamespace(end=lambda seconds: None)
+    monkeypatch.setattr(ClockedBench, "close", lambda self: gone.append("bench"))
+    made.close()
+    assert gone == ["profiler", "sanitizer", "bench"]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -149,11 +150,24 @@ def looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., San
         cells = Cells(None, Sandbox(LIMITS_ONLY), tmp_path / "suitcase", tmp_path, H200)  # type: ignore[arg-type]
         return Scene(cells, tiny.SITE, tiny.files(), folder, folder, PLAN, 2**30)
 
-    def look(worker: Worker) -> Sanitized:
+    def look(worker: Worker, ready: Any = None) -> Sanitized:
         monkeypatch.setattr(sanitizer, "start_afresh", worker)
-        return sanitized(scene("mine"), scene("stock"))
+        return sanitized(scene("mine"), scene("stock"), ready)
 
     return look
+
+
+class Standing:
+    """The tool around a worker that stands ready, or fell while it stood; what it leaves is the worker's."""
+
+    def __init__(self, worker: Worker, alive: bool = True) -> None:
+        self.running, self._worker, self.used = SimpleNamespace(is_alive=alive), worker, 0
+
+    def carry_out(self, source: Path, request: Path, answer: Path, limits: Any) -> Ended:
+        self.used += 1
+        where = SimpleNamespace(answer=SimpleNamespace(host=answer), home=answer)
+        argv = sanitizer.arguments(sanitizer.find_tool(), str(answer / LOG))  # type: ignore[arg-type]
+        return self._worker(None, where, limits, {}, H200, SimpleNamespace(argv=argv))
 
 
 def test_a_clean_finalist_is_said_to_be_clean_and_v0_is_not_asked(looked: Callable[..., Sanitized]) -> None:
@@ -161,6 +175,75 @@ def test_a_clean_finalist_is_said_to_be_clean_and_v0_is_not_asked(looked: Callab
     found = looked(worker)
     assert found.said == "clean, memcheck of backward-5x17, backward-3x1000, 2025.3"
     assert worker.extra == [{"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}]
+
+
+@pytest.mark.parametrize(
+    ("standing", "used", "afresh"),
+    [
+        (Standing(Worker({"mine": CLEAN})), 1, 0),
+        (Standing(Worker({"mine": CLEAN}), alive=False), 0, 1),
+        (Standing(Worker({"mine": "nonsense"})), 1, 1),
+        (Standing(Worker({})), 1, 1),
+    ],
+    ids=["ready", "fallen", "cannot tell", "silent"],
+)
+def test_who_stands_ready_is_asked_and_one_that_starts_afresh_where_that_tells_nothing(
+    standing: Standing, used: int, afresh: int, looked: Callable[..., Sanitized]
+) -> None:
+    worker = Worker({"mine": CLEAN})
+    assert looked(worker, standing).status == "clean"
+    assert (standing.used, len(worker.extra)) == (used, afresh)
+
+
+def test_who_stood_ready_and_was_ended_late_is_not_asked_again(looked: Callable[..., Sanitized]) -> None:
+    worker = Worker({"mine": CLEAN})
+    found = looked(worker, Standing(Worker({"mine": CLEAN}, stopped="deadline")))
+    assert found.said.startswith("did not work, it was ended: deadline, after 60 s")
+    assert worker.extra == []
+
+
+def test_what_one_that_stood_ready_finds_v0_is_asked_for_by_another(looked: Callable[..., Sanitized]) -> None:
+    worker, standing = Worker({"stock": CLEAN}), Standing(Worker({"mine": FOUND}))
+    assert looked(worker, standing).detail == f"{FIRST} and 1 more"
+    assert (standing.used, len(worker.extra)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("tool", "gpu", "standby", "begins"), [(True, H200, True, True), (False, H200, True, False),
+        (True, None, True, False), (True, H200, False, False)],
+)  # fmt: skip
+def test_the_tool_comes_up_where_it_will_be_asked(
+    tool: bool, gpu: Any, standby: bool, begins: bool, looked: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Any] = []
+
+    def start(cells: Any, room: Any, memory: int, around: Any, extra: dict[str, str]) -> None:
+        started.append((room.folder, around.argv, extra))
+
+    if not tool:
+        monkeypatch.setattr(sanitizer, "find_tool", lambda: None)
+    monkeypatch.setattr(sanitizer, "watched_standby", start)
+    known: Any = {True: SimpleNamespace()} if standby else {}
+    cells = Cells(None, Sandbox(LIMITS_ONLY), tmp_path / "suitcase", tmp_path, gpu, standby=known)  # type: ignore[arg-type]
+    for _ in range(2):
+        sanitizer.ahead(cells, 2**30)
+    assert bool(started) is begins
+    if begins:
+        (first, argv, extra), (second, *_) = started
+        assert argv[-1] == str(first / "answer" / LOG) and first != second
+        assert extra == {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+
+
+def test_a_tool_that_cannot_be_started_ahead_is_no_news(
+    looked: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(sanitizer, "watched_standby", full)
+    known: Any = {True: SimpleNamespace()}
+    cells = Cells(None, Sandbox(LIMITS_ONLY), tmp_path / "suitcase", tmp_path, H200, standby=known)  # type: ignore[arg-type]
+    assert sanitizer.ahead(cells, 2**30) is None
 
 
 def test_a_finding_that_v0_does_not_have_is_one(looked: Callable[..., Sanitized]) -> None:

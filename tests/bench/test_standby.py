@@ -93,8 +93,8 @@ def test_nobody_waits_for_what_a_variant_left_for_the_end(cells: Cells, tmp_path
 def test_one_stands_ready_inside_a_program_that_watches_it(cells: Cells, tmp_path: Path) -> None:
     """As a profiler does: it is told to import what all others are, and answers as they do."""
     watched = dataclasses.replace(cells, standby={True: cells.standby[False]})
-    words = ("/usr/bin/env", "WATCHED=1")
-    ready = watched_standby(watched, Room(tmp_path / "room"), 6 * 2**30, Around(words))
+    words = ("/bin/sh", "-c", f'echo "$KEPT" > {tmp_path}/seen; exec "$@"', "sh")
+    ready = watched_standby(watched, Room(tmp_path / "room"), 6 * 2**30, Around(words), {"KEPT": "1"})
     assert set(ALWAYS) <= set((ready.room.request / TO_IMPORT).read_text().split())
     tree = tiny.write_tree(tmp_path / "tree")
     source = overlay.lay(tree, tiny.SITE, tiny.files(), tmp_path / "source")
@@ -105,6 +105,7 @@ def test_one_stands_ready_inside_a_program_that_watches_it(cells: Cells, tmp_pat
     ended = ready.carry_out(where.source.host, where.request.host, where.answer.host, LIMITS)
     found = answered(where, ended, CompileAnswer, LIMITS)
     assert isinstance(found, CompileAnswer) and found.cases[0].launches, found
+    assert (tmp_path / "seen").read_text() == "1\n", "it began with what it was to have in its environment"
     ready.dismiss()
 
 

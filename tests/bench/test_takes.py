@@ -297,6 +297,26 @@ def test_what_v0_chose_is_handed_on_to_all_that_is_held_against_it(bench: Bench)
     assert [request.pins for request in bench.asked] == [(), (), (CHOICE, WIDER), (CHOICE, WIDER), (CHOICE,)]
 
 
+@pytest.mark.parametrize("tunes", [True, False])
+def test_what_begins_beside_the_checks_waits_for_who_tunes_itself(tunes: bool, bench: Bench) -> None:
+    """torch compiles rivals then, and would be on the GPU while a configuration is timed."""
+    order: list[str] = []
+    bench.answer(("forward-4x8", ()), ("forward-8x8", ()))
+    whole, bench.tuned = bench.answers, tunes
+
+    def recorded(request: GpuRequest) -> GpuAnswer | Fault:
+        if not tunes:
+            begun.wait(20)
+        order.append("recorded")
+        return whole
+
+    begun = threading.Event()
+    bench.of_recordings = recorded
+    bench.checker.when_inputs_lie_there(lambda: (order.append("rivals"), begun.set()))
+    assert bench.checker.check_baseline(bench.laid("v0")).fault is None
+    assert order == (["recorded", "rivals"] if tunes else ["rivals", "recorded"])
+
+
 def test_a_take_says_what_its_kernels_spill(bench: Bench) -> None:
     one = Recording("forward-4x8", "", "it sorts", 5, (), (), local_bytes=(("_k", 24),))
     bench.answers = GpuAnswer((), (one,))
