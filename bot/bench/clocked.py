@@ -173,12 +173,14 @@ class ClockedBench(StaticBench):
         self, case: str, mine: dict[str, Take], stock: dict[str, Take], *, fresh: bool
     ) -> tuple[Reading, Reading]:
         opened = self._open(case, (mine[case],), stock[case], fresh=fresh)
-        told = self._read(case, *self._effort.amounts(opened.pilot_us))
+        told = self._read(case, *self._effort.amounts(opened.pilot_us, opened.slot_us))
         return Reading(blocks=told.blocks, voided=told.voided), Reading(blocks=told.control)
 
     def _unseen(self, case: str, mine: dict[str, Take], stock: dict[str, Take]) -> Reading:
         """In the process that just read what is scored."""
         self._learn_lanes(case, stock, fresh=False)
         opened = self._open(case, (mine[case],), stock[case], fresh=False)
-        told = self._read(case, self._effort.amounts(opened.pilot_us)[0], 0)  # v0 beside itself was read just now
+        told = self._read(
+            case, self._effort.amounts(opened.pilot_us, opened.slot_us)[0], 0
+        )  # v0 beside itself was read just now
         return Reading(blocks=told.blocks, voided=told.voided)

@@ -42,7 +42,7 @@ from bot.model.measurement import (
     Suite,
     UnderCompile,
 )
-from bot.model.rivals import Rival, RivalName
+from bot.model.rivals import EVERYWHERE, Rival, RivalName
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, sources_digest
 from bot.worker.contract import CompileAnswer, timing
@@ -168,7 +168,9 @@ class MeasuredBench(ClockedBench):
         mine, stock = self._takes.takes(digest), self._takes.takes(base)
         cases = tuple(recorded(case, mine.get(case.case)) for case in cases)
         try:
-            if digest == base:
+            if digest == base:  # and rivals after it, who wait for theirs no more
+                count, still = 1 + len(EVERYWHERE), self._rivals_ahead.standing_still
+                self._judge.ask(timing.StartRequest("start", count, alone=True, still=still), timing.Started)
                 return Clocked(tuple(self._of_v0(case, stock[case.case]) for case in cases), rows)
             self._clock_v0(cases, stock)
             cases, unseen = self._of_variant(cases, mine, stock, quiet)

@@ -192,12 +192,14 @@ class Desk:
         if self._recipe is None:
             return Complaint("a clock was asked for before a plan")
         if self._clock is None:
-            still = parse(OpenRequest, line).still if do == "open" else 0
+            asks = {"open": OpenRequest, "start": StartRequest}
+            still = parse(asks[do], line).still if do in asks else 0
             self._clock = Timekeeper(self._kernel, self._recipe, self._seed, Path.cwd(), self._gpu, still)
         try:
             match do:
                 case "start":
-                    return Started(self._clock.start(parse(StartRequest, line).count))
+                    wished = parse(StartRequest, line)
+                    return Started(self._clock.start(wished.count, alone=wished.alone))
                 case "open":
                     wanted = parse(OpenRequest, line)
                     call = self._calls[wanted.case]

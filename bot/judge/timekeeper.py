@@ -140,10 +140,10 @@ class Timekeeper:
 
     # -- replayers --------------------------------------------------------------------------------------------
 
-    def start(self, count: int) -> int:
-        """So that as many wait. Who has to be waited for comes up together with others, for later."""
+    def start(self, count: int, *, alone: bool = False) -> int:
+        """So that as many wait. Who has to be waited for comes up together with others, for later, or `alone`."""
         if len(self._waiting) < count:
-            self._begin(max(count, TOGETHER))
+            self._begin(count if alone else max(count, TOGETHER))
         return len(self._waiting)
 
     def _begin(self, count: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from bot.analysis.calibration import parse, report
 from bot.analysis.paired import FEWEST_BLOCKS, FEWEST_CONTROL_BLOCKS
-from bot.bench.effort import LONG_US, Effort
+from bot.bench.effort import LONG_US, SLOW_SLOT_US, Effort
 from bot.bench.rivals import BLOCKS
 from tests.render.scripts import RESULTS
 
@@ -16,6 +16,11 @@ from tests.render.scripts import RESULTS
 @pytest.mark.parametrize(("us", "wanted"), [(3.0, (24, 12)), (19.99, (24, 12)), (LONG_US, (16, 8)), (1400.0, (16, 8))])
 def test_long_passes_are_read_in_two_thirds_of_the_blocks(us: float, wanted: tuple[int, int]) -> None:
     assert Effort().amounts(us) == wanted
+
+
+@pytest.mark.parametrize(("slot_us", "wanted"), [(0.0, (24, 12)), (1999.0, (24, 12)), (SLOW_SLOT_US, (16, 8))])
+def test_a_quick_pass_behind_a_long_one_is_read_as_a_long_one(slot_us: float, wanted: tuple[int, int]) -> None:
+    assert Effort().amounts(3.0, slot_us) == wanted
 
 
 def test_some_may_be_lost_before_a_reading_counts_for_nothing() -> None:

@@ -41,6 +41,7 @@ class Judge:
         self.opened: list[tuple[str, str, int, bool]] = []
         self.last, self._refuses, self.started, self.slot_us = "", refuses, 0, 0.0
         self.asked: list[str] = []
+        self.starts: list[StartRequest] = []
         self.still: list[int] = []
 
     def ask(self, request: Any, kind: Any) -> Any:
@@ -50,6 +51,7 @@ class Judge:
             return Burst(1.0, 1.0, 1.0)
         if isinstance(request, StartRequest):
             self.started += request.count
+            self.starts.append(request)
             return Started(request.count)
         if isinstance(request, OpenRequest):
             who = "".join(request.rivals) or "v0"
@@ -550,3 +552,13 @@ def test_nobody_who_stands_ready_is_left_behind(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(ClockedBench, "close", lambda self: gone.append("bench"))
     made.close()
     assert gone == ["profiler", "sanitizer", "bench"]
+
+
+def test_those_for_rivals_come_up_with_the_one_for_v0() -> None:
+    """It has to be waited for anyway."""
+    judge = Judge()
+    made: Any = bench(judge)
+    made._of_v0 = lambda case, take: case
+    found = made._timed(tiny.files(), (CaseResult(case="slow"),), (), lambda: None)
+    assert found.cases[0].case == "slow"
+    assert judge.starts == [StartRequest("start", 1 + 2, alone=True, still=3)], "who stands still is no stranger"

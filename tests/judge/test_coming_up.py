@@ -118,6 +118,16 @@ def test_who_has_to_be_waited_for_comes_up_together_with_others(
     assert len(set(begun)) == come
 
 
+@pytest.mark.parametrize(("waiting", "asked", "come"), [(0, 3, 3), (2, 3, 1), (3, 3, 0), (8, 3, 0)])
+def test_or_alone_where_there_is_nothing_to_do_meanwhile(
+    waiting: int, asked: int, come: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timekeeper, "Replayer", lambda log: SimpleNamespace())
+    made: Any = keeper(*[SimpleNamespace() for _ in range(waiting)])  # type: ignore[arg-type]
+    made._count, made._folder = 0, tmp_path
+    assert made.start(asked, alone=True) == waiting + come
+
+
 # -- and down ---------------------------------------------------------------------------------------------------------
 
 

@@ -27,7 +27,15 @@ from bot.worker.contract import (
     Rows,
     render,
 )
-from bot.worker.contract.timing import CompileRivalRequest, RivalCompiled
+from bot.worker.contract.timing import (
+    CompileRivalRequest,
+    Opened,
+    OpenRequest,
+    RivalCompiled,
+    Roof,
+    RoofRequest,
+    StartRequest,
+)
 from tests.judge.returned import CHECKS, PROBES, RECIPE, Kernel, Results, rewrite, right, write_answer
 
 ROOT = Path(__file__).parents[2]
@@ -191,3 +199,35 @@ def test_it_compiles_a_rival_without_a_plan(kernel: str, told: type, monkeypatch
     monkeypatch.setattr(torch, "compile", lambda run, **how: run)
     request = CompileRivalRequest("compile", kernel, PROBES[0].call, "compiled")
     assert isinstance(Desk().answer(render(request)), told)
+
+
+@pytest.mark.parametrize(
+    ("asked", "still"),
+    [
+        (StartRequest("start", 3, alone=True, still=6), 6),
+        (StartRequest("start", 1), 0),
+        (OpenRequest("open", CHECKS[0].id, "v0", (), 1, True, (), 4), 4),
+        (RoofRequest("roof", 8, 1), 0),
+    ],
+)
+def test_whoever_asks_the_clock_first_says_who_stands_still(
+    asked: StartRequest | OpenRequest | RoofRequest, still: int, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+
+    class Clock:
+        def __init__(self, *_: object) -> None:
+            told.append(int(str(_[-1])))
+
+        def start(self, count: int, *, alone: bool) -> int:
+            return count
+
+        def open(self, *_: object, **__: object) -> Opened:
+            return Opened(1, 1.0)
+
+        def roof(self, nbytes: int, lanes: int) -> Roof:
+            return Roof(1.0, 1.0, 1.0)
+
+    monkeypatch.setattr("bot.judge.timekeeper.Timekeeper", Clock)
+    assert not isinstance(desk.answer(render(asked)), Complaint)
+    assert told == [still]

@@ -19,6 +19,10 @@ class StartRequest:
 
     do: Literal["start"]
     count: int
+    alone: bool = False
+    """So many and no more: others are not wanted before they can come up while something else is done."""
+    still: int = 0
+    """How many processes on the GPU were made to stand still."""
 
 
 @dataclasses.dataclass(frozen=True)
