@@ -66,7 +66,7 @@ def unseen_readings(measurement: Measurement) -> dict[str, CaseReading]:
     if measurement.runner.evidence is not Evidence.MEASURED:
         return {}
     found = {one.case.id: read_case(_as_result(one)) for one in measurement.unseen}
-    return {name: reading for name, reading in found.items() if reading is not None and reading.is_confirmed}
+    return {name: reading for name, reading in found.items() if reading is not None}
 
 
 def _as_result(one: Unseen) -> CaseResult:
@@ -82,8 +82,9 @@ def block_times(result: CaseResult) -> tuple[float, float] | None:
 
 
 def confirmed_processes(measurement: Measurement) -> int:
-    """Fresh processes that read enough blocks of every case."""
-    return len(_shared([_numbers(one) for one in measurement.cases]))
+    """Fresh processes that read enough blocks of every case, and of every size that nobody named."""
+    every = (*measurement.cases, *map(_as_result, measurement.unseen))
+    return len(_shared([_numbers(one) for one in every]))
 
 
 def _shared(numbers: Sequence[tuple[int, ...]]) -> list[int]:

@@ -18,7 +18,7 @@ from bot.bench.measure import Deadlines, StaticBench
 from bot.bench.readings import Wrong, all_paired, goes_on, timing_of, unseen_of
 from bot.bench.rival_compilers import compilers
 from bot.bench.take import Take
-from bot.bench.takes import TUNING, GpuChecker
+from bot.bench.takes import GpuChecker, tunes_itself
 from bot.model.measurement import CaseResult, Reading, Suite, Unseen
 from bot.model.site import KernelSite
 from bot.model.variant import sources_digest
@@ -43,6 +43,10 @@ class ClockedBench(StaticBench):
         self._lanes: dict[str, int] = {}
         self._roofs: dict[str, float | None] = {}
         self._took_us: dict[str, float] = {}
+        self._drawn: tuple[str, ...] | None = None
+        """The sizes that nobody named and v0 could be played on, once it was."""
+        self._unread = ""
+        """Why there is none, where one was to be."""
         self.gpu_ms = 0.0  # spent on timing so far
         self._may_win: Callable[[tuple[CaseResult, ...]], bool] = lambda cases: True
         super().__init__(tree, site, suite, cells.gpu.arch, cells, deadlines, seed)
@@ -51,7 +55,9 @@ class ClockedBench(StaticBench):
 
     def _make_checker(self, inputs: Path, limits: Limits) -> Checker:
         """A kernel that tunes itself would do so for each size that nobody named, and that takes minutes."""
-        if not self._effort.unseen or any(TUNING in file.text for file in self._base):
+        if any(tunes_itself(file.text) for file in self._base):
+            self._unread = "it tunes itself, and would for each of them"
+        if self._unread or not (self._effort.unseen and self._effort.processes):
             self._plan = replace(self._plan, unseen=())
         gpu_limits = Limits(self._deadlines.gpu_s, self._deadlines.gpu_memory_bytes)
         self._takes = GpuChecker(
@@ -83,11 +89,15 @@ class ClockedBench(StaticBench):
     def _open(self, case: str, some: Sequence[Take], stock: Take, *, fresh: bool) -> timing.Opened:
         """v0 and these, each an arm of its own."""
         for take in (stock, *some):
-            if take.folder is None:
-                raise Objection(f"{case} cannot be replayed: {take.why_not}")
-            if stock.kernels and not take.kernels:
-                raise Objection(f"{case} launches no Triton kernel any more")
+            self._may_be_opened(case, take, stock)
         return self._put_on(case, stock, tuple(str(take.folder) for take in some), fresh)
+
+    @staticmethod
+    def _may_be_opened(case: str, take: Take, stock: Take) -> None:
+        if take.folder is None:
+            raise Objection(f"{case} cannot be replayed: {take.why_not}")
+        if stock.kernels and not take.kernels:
+            raise Objection(f"{case} launches no Triton kernel any more")
 
     def _put_on(
         self, case: str, stock: Take, arms: tuple[str, ...], fresh: bool, rivals: tuple[str, ...] = ()
@@ -139,10 +149,12 @@ class ClockedBench(StaticBench):
         stock: dict[str, Take],
         quiet: Callable[[], object],
     ) -> tuple[tuple[CaseResult, ...], tuple[Unseen, ...]]:
+        for name in self._drawn or ():
+            self._may_be_opened(name, mine[name], stock[name])
         search = {case.case: self._search(case.case, mine, stock, fresh=i == 0) for i, case in enumerate(cases)}
         confirm: dict[str, list[tuple[Reading, Reading]]] = {case.case: [] for case in cases}
         bursts: dict[str, tuple[float, float]] = {}
-        drawn: dict[str, list[Reading]] = {name: [] for name in self._played_by_v0(stock)}
+        drawn: dict[str, list[Reading]] = {name: [] for name in self._drawn or ()}
         worth = goes_on(list(search.values())) and self._may_win(all_paired(cases, search, confirm, {}, self._roofs))
         if self._effort.processes and (self._effort.losers or worth):
             self._judge.ask(timing.StartRequest("start", self._effort.processes), timing.Started)
@@ -159,10 +171,20 @@ class ClockedBench(StaticBench):
         self._judge.ask(timing.CloseRequest("close"), timing.Closed)
         return all_paired(cases, search, confirm, bursts, self._roofs), unseen_of(self._plan.unseen, drawn)
 
-    def _played_by_v0(self, stock: dict[str, Take]) -> tuple[str, ...]:
-        """The sizes that nobody named and the untouched kernel can be played on."""
-        names = (one.call.case for one in self._plan.unseen)
-        return tuple(name for name in names if name in stock and stock[name].folder is not None)
+    def _clock_unseen(self, stock: dict[str, Take]) -> None:
+        """v0 alone first, once a job: a size on which it cannot be played is held against nobody."""
+        if self._drawn is None:
+            names = [one.call.case for one in self._plan.unseen]
+            self._drawn = tuple(name for name in names if name in stock and self._plays_v0(name, stock))
+            if names and not self._drawn:
+                self._unread = "v0 takes none of those that were drawn"
+
+    def _plays_v0(self, case: str, stock: dict[str, Take]) -> bool:
+        try:
+            self._learn_lanes(case, stock, fresh=False)
+        except Objection:
+            return False
+        return True
 
     def _search(self, case: str, mine: dict[str, Take], stock: dict[str, Take], *, fresh: bool) -> Reading:
         self._open(case, (mine[case],), stock[case], fresh=fresh)
@@ -178,9 +200,7 @@ class ClockedBench(StaticBench):
 
     def _unseen(self, case: str, mine: dict[str, Take], stock: dict[str, Take]) -> Reading:
         """In the process that just read what is scored."""
-        self._learn_lanes(case, stock, fresh=False)
         opened = self._open(case, (mine[case],), stock[case], fresh=False)
-        told = self._read(
-            case, self._effort.amounts(opened.pilot_us, opened.slot_us)[0], 0
-        )  # v0 beside itself was read just now
+        blocks, _ = self._effort.amounts(opened.pilot_us, opened.slot_us)
+        told = self._read(case, blocks, 0)  # v0 beside itself was read just now
         return Reading(blocks=told.blocks, voided=told.voided)

@@ -110,7 +110,7 @@ class MeasuredBench(ClockedBench):
             checked, known = ready
         if not self._takes.tunes:
             self._call_replayers(files)
-        if passports:
+        if passports and checked is None:
             self._expect_finalist(files)
         laid = self._lay(files)
         try:
@@ -131,6 +131,7 @@ class MeasuredBench(ClockedBench):
             checks=clocked.rows,
             cases=with_clock(cases, clocked.cases),
             unseen=clocked.unseen,
+            unread=clocked.unread,
             passports=stamps,
             fault=checked.fault or fault or clocked.fault,
             checked_seconds=checked_seconds,
@@ -171,10 +172,14 @@ class MeasuredBench(ClockedBench):
             if digest == base:  # and rivals after it, who wait for theirs no more
                 count, still = 1 + len(EVERYWHERE), self._rivals_ahead.standing_still
                 self._judge.ask(timing.StartRequest("start", count, alone=True, still=still), timing.Started)
-                return Clocked(tuple(self._of_v0(case, stock[case.case]) for case in cases), rows)
+                told = Clocked(tuple(self._of_v0(case, stock[case.case]) for case in cases), rows)
+                self._clock_unseen(stock)
+                return told
             self._clock_v0(cases, stock)
+            self._clock_unseen(stock)
             cases, unseen = self._of_variant(cases, mine, stock, quiet)
-            return Clocked(self._with_host(files, cases), rows, unseen=unseen)
+            unread = self._unread if any(case.paired is not None and case.paired.confirm for case in cases) else ""
+            return Clocked(self._with_host(files, cases), rows, unseen=unseen, unread=unread)
         except Wrong as error:
             self._judge.ask(timing.CloseRequest("close"), timing.Closed)
             row = CheckResult(case=error.case, passed=False, detail=f"a timed slot went wrong: {error}")

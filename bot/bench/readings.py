@@ -29,6 +29,8 @@ class Clocked:
     """Of its checks, with what was found wrong while it was timed."""
     fault: Fault | None = None
     unseen: tuple[Unseen, ...] = ()
+    unread: str = ""
+    """Why fresh processes read no size that nobody named."""
 
 
 def timing_of(times: Sequence[float]) -> Timing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 import threading
 import time
@@ -46,6 +47,16 @@ compile. Whoever hangs is not waited for as if it were any kernel."""
 EACH_S, ALL_S, SAY_S = 30.0, 60.0, 15.0
 """For one of several that one worker records, for all of them, and for it to say so: who hangs is news of that one
 alone, and the others still have to run."""
+
+
+def tunes_itself(text: str) -> bool:
+    """Whether code of it does, whatever its comments speak of."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return TUNING in text
+    names = (getattr(node, "attr", None) or getattr(node, "id", "") for node in ast.walk(tree))
+    return any(name in ("autotune", "Autotuner") for name in names)
 
 
 def _subject(choice: Choice) -> tuple[object, ...]:
@@ -200,17 +211,27 @@ class GpuChecker(Checker):
         return self._kept(laid, checked, baseline=baseline)
 
     def _record_all(self, laid: Laid, *, baseline: bool) -> tuple[GpuAnswer | Fault, Path]:
-        """Of sizes that nobody named those are let go of that v0 does not take: it is not its fault."""
+        """Of sizes that nobody named those are let go of that v0 does not take: it is not its fault. All of them where
+        anything else goes wrong beside them."""
         answer, lies = self._record(laid, self._everything)
         if not baseline or not self._unseen:
             return answer, lies
-        if isinstance(answer, Fault):
-            self._unseen = ()
-            return self._record(laid, self._cases, name="record-again")
-        taken = {one.case for one in answer.recordings if one.refusal is None}
-        self._unseen = tuple(call for call in self._unseen if call.case in taken)
-        kept = {call.case for call in self._everything}
-        return replace(answer, recordings=tuple(one for one in answer.recordings if one.case in kept)), lies
+        if not isinstance(answer, Fault):
+            taken = {one.case for one in answer.recordings if one.refusal is None}
+            self._unseen = tuple(call for call in self._unseen if call.case in taken)
+            kept = {call.case for call in self._everything}
+            answer = replace(answer, recordings=tuple(one for one in answer.recordings if one.case in kept))
+            if self._is_believed(laid, answer, lies):
+                return answer, lies
+        self._unseen = ()
+        return self._record(laid, self._cases, name="record-again")
+
+    def _is_believed(self, laid: Laid, answer: GpuAnswer, lies: Path) -> bool:
+        try:
+            self._taken(laid, answer, lies, [call.case for call in self._everything])
+        except ContractError:
+            return False
+        return refused(answer) is None
 
     def _kept(self, laid: Laid, checked: Checked, *, baseline: bool) -> Checked:
         """What the checks said, once the recordings lie where they are looked for, or why they do not."""

@@ -53,7 +53,16 @@ def _left_out(row: Row, suite: Suite) -> str:
         return "scored in the campaign"
     most = max(MOST_BYTES, *(_held(case.shape, case.dtype) for case in suite.cases))
     held = _held(row.sizes, row.dtype)
-    return f"its sizes multiply to {held / 2**30:.4g} GiB, more than {most / 2**30:.4g}" if held > most else ""
+    told = f"its sizes multiply to {held / 2**30:.4g} GiB"
+    if held > most:
+        return f"{told}, more than {most / 2**30:.4g}"
+    return "" if held <= MOST_BYTES or _is_like(row.sizes, suite) else f"{told}, one is more than twice what was scored"
+
+
+def _is_like(sizes: Sizes, suite: Suite) -> bool:
+    """No tensor can be much larger than one that was scored, whichever of these sizes it has."""
+    most = {name: max(case.size(name) for case in suite.cases) for name, _ in sizes}
+    return all(size <= 2 * most[name] for name, size in sizes)
 
 
 def _swept(row: Row, suite: Suite) -> Swept:

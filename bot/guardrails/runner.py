@@ -12,6 +12,7 @@ NAME = "runner"
 def runner(hearing: Hearing) -> list[Finding]:
     paired = [result.paired for result in hearing.candidate.cases if result.paired is not None]
     readings = [reading for one in paired for reading in (one.search, *one.confirm, *one.control)]
+    readings += [reading for one in hearing.candidate.unseen for reading in one.confirm]
     lost = voided_share(readings)
     if lost <= MOST_VOIDED + ROUNDING:
         return []

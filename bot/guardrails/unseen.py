@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bot.analysis.measured import CaseReading, over_all
-from bot.analysis.paired import MOST_SLOWER
+from bot.analysis.paired import MIN_GAIN, MOST_SLOWER
 from bot.guardrails.hearing import ROUNDING, Weighed, note, reject
 from bot.guardrails.regression import is_noise, too_slow
 from bot.model.commands import Goal
@@ -33,10 +33,10 @@ def _fitted(weighed: Weighed, cases: tuple[Case, ...], readings: dict[str, CaseR
     """Said and left to whoever decides: two sizes that were drawn may be two of those where there is little to gain."""
     groups = primary_groups(Suite(name="full", cases=cases, checks=()), weighed.hearing.scope)
     scored = weighed.estimate()
-    if not groups or scored is None or weighed.hearing.goal is Goal.MEMORY:
+    if not groups or scored is None or weighed.hearing.goal is Goal.MEMORY or scored.gain < MIN_GAIN:
         return None
     found = over_all(groups, readings)
-    if found.mean >= KEPT * scored.mean - ROUNDING:
+    if found.interval()[1] >= KEPT * scored.mean - ROUNDING:
         return None
     sizes = f"{len(groups)} size{'s' if len(groups) > 1 else ''} that nobody named"
     told = f"{found.ratio:.3g}x on {sizes}, {scored.ratio:.3g}x on those that are scored"

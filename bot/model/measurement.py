@@ -286,6 +286,8 @@ class Measurement(Word):
     cases: tuple[CaseResult, ...] = ()
     unseen: tuple[Unseen, ...] = ()
     """Where it was confirmed on a GPU, and v0 can do such sizes."""
+    unread: str = ""
+    """Why there is none of a variant that was confirmed."""
     passports: tuple[Passport, ...] = ()
     fault: Fault | None = None
     sanitized: Sanitized | None = None

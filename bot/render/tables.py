@@ -71,7 +71,8 @@ def of_finalist(found: Measurement | None, score: Score | None = None) -> list[t
     if found is None:
         return []
     looked = {"compute-sanitizer": found.sanitized, "torch.compile": found.under_compile}
-    told = [(UNSEEN, _on_sizes(found, score)), *((who, one.said) for who, one in looked.items() if one is not None)]
+    read = _on_sizes(found, score) or (f"not read: {found.unread}" if found.unread else "")
+    told = [(UNSEEN, read), *((who, one.said) for who, one in looked.items() if one is not None)]
     return [(who, said) for who, said in told if said]
 
 

@@ -16,17 +16,25 @@ from bot.bench.bailiff import Objection
 from bot.bench.checks import Checked
 from bot.bench.clocked import ClockedBench
 from bot.bench.effort import Effort
-from bot.bench.launcher import Limits
 from bot.bench.measure import Deadlines
 from bot.bench.measured import MeasuredBench
 from bot.bench.readings import Clocked, Wrong, timing_of, with_clock
 from bot.bench.rivals import BLOCKS
 from bot.bench.take import Take
 from bot.errors import OperatorError
-from bot.model.measurement import Case, CaseResult, CheckResult, Fault, Measurement, Sanitized, UnderCompile
+from bot.model.measurement import CaseResult, CheckResult, Fault, Measurement, Sanitized, UnderCompile
 from bot.model.variant import sources_digest
-from bot.worker.contract import Call, Plan, Shape, UnseenCase
-from bot.worker.contract.timing import Blocks, Burst, BurstRequest, Closed, Opened, OpenRequest, Started, StartRequest
+from bot.worker.contract.timing import (
+    Blocks,
+    BlocksRequest,
+    Burst,
+    BurstRequest,
+    Closed,
+    Opened,
+    OpenRequest,
+    Started,
+    StartRequest,
+)
 from tests.bench import tiny
 from tests.render.builders import GPU_RUNNER
 
@@ -37,9 +45,12 @@ WRONG = Fault(kind="compile_failed", detail="no such name")
 class Judge:
     """Answers at once and writes down who was opened: (case, rivals or "v0", lanes, whether in a fresh process)."""
 
-    def __init__(self, refuses: str = "") -> None:
+    def __init__(self, refuses: str = "", cannot: str = "") -> None:
         self.opened: list[tuple[str, str, int, bool]] = []
         self.last, self._refuses, self.started, self.slot_us = "", refuses, 0, 0.0
+        self._cannot = cannot
+        self.read: list[tuple[str, int, int]] = []
+        """(case, blocks, blocks of the control)"""
         self.asked: list[str] = []
         self.starts: list[StartRequest] = []
         self.still: list[int] = []
@@ -57,9 +68,13 @@ class Judge:
             who = "".join(request.rivals) or "v0"
             self.opened.append((request.case, who, request.lanes, request.fresh))
             self.still.append(request.still)
+            if request.case == self._cannot:
+                raise Objection("Unplayable: v0: y is wrong by 3")
             if self._refuses in request.rivals:
                 raise Objection("torch could not compile it")
             return Opened(request.lanes, SLOW_US if request.case == "slow" else QUICK_US, self.slot_us)
+        if isinstance(request, BlocksRequest):
+            self.read.append((self.opened[-1][0], request.blocks, request.control))
         return Closed() if kind is Closed else Blocks(((2.0, 2.0, 1.0, 1.0),) * BLOCKS, (), 0, "", 1.0)
 
 
@@ -90,6 +105,7 @@ def bench(judge: Judge, ahead: Any = None, **lanes: int) -> MeasuredBench:
     made._effort, made._plan = Effort(), SimpleNamespace(cases=[], unseen=())
     made._calls = {case: SimpleNamespace(case=case, nbytes=n) for case, n in (("slow", 2**20), ("quick", 2**10))}
     made._base, made._rivals_ahead, made._watcher = tiny.files(), ahead or Idle(), None
+    made._drawn, made._unread = None, ""
     takes = {case: Take(case, Path("takes") / case, "", 0, kernels=1) for case in ("slow", "quick")}
     takes["lost"] = Take("lost", None, "it asks the host", 0)
     made._checker = SimpleNamespace(baseline=Checked())
@@ -258,32 +274,6 @@ def test_fresh_processes_are_asked_where_what_one_read_may_win(may_win: bool, fr
     assert (slow.paired.confirm, quick.roof_us, slow.timing.median_us) == ((), 2.0, 1.0), "as one process read it"
     assert [len(case.paired.confirm) for case in found[0]] == [2 * may_win] * 2
     assert found[1] == () and judge.last == "close"
-
-
-def drawn(case: str) -> UnseenCase:
-    shape = Shape(case, "forward", (("rows", 33), ("cols", 7)), "float16")
-    return UnseenCase(shape, Call(case, case, "forward", (), ()))
-
-
-@pytest.mark.parametrize(("may_win", "read"), [(True, [16, 16]), (False, [])])
-def test_sizes_that_nobody_named_are_read_where_fresh_processes_are(may_win: bool, read: list[int]) -> None:
-    """Behind what is scored, and not in the search. What v0 cannot be played on is held against nobody."""
-    judge = Judge()
-    made: Any = bench(judge, slow=1)
-    made._roofs, made._effort = {"slow": 1.0}, Effort(processes=2)
-    made._plan.unseen = (drawn("unseen-1"), drawn("lost"), drawn("not recorded"))
-    made.weigh(lambda cases: may_win)
-    takes = {**made._takes.takes("v1"), "unseen-1": Take("unseen-1", Path("takes"), "", 0, kernels=1)}
-    _, unseen = made._of_variant((CaseResult(case="slow"),), takes, takes, lambda: None)
-    assert [len(reading.blocks) for one in unseen for reading in one.confirm] == read
-    v0_alone = "unseen-1"
-    opened = [case for case, _, _, _ in judge.opened]
-    assert opened == ["slow", *(["slow", v0_alone, "unseen-1", "slow", "unseen-1"] if may_win else [])]
-    assert [fresh for case, _, _, fresh in judge.opened if case == "unseen-1"] == [False] * 3 * may_win
-    if unseen:
-        assert unseen[0].case == Case(
-            id="unseen-1", direction="forward", shape=(("rows", 33), ("cols", 7)), dtype="float16", hidden=True
-        )
 
 
 def test_who_was_wrong_in_a_timed_slot_leaves_nobody_behind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -482,22 +472,6 @@ def test_rivals_that_nobody_compiled_ahead_are_compiled_side_by_side_before_they
     assert ahead.told[:2] == [("begin", both), ("finish", ("max-autotune", 60.0))], "what cannot be replayed is not"
     assert ahead.told[2:] == [("held", ""), ("free", "")], "nobody compiles beside those that are played"
     assert [(one.case, "still compiling" in one.why_not) for one in found] == [("slow", False), ("quick", True)]
-
-
-@pytest.mark.parametrize(("unseen", "text", "count"), [(True, "", 2), (False, "", 0), (True, "@triton.autotune\n", 0)])
-def test_who_tunes_itself_or_names_sizes_is_asked_for_no_others(
-    unseen: bool, text: str, count: int, tmp_path: Path
-) -> None:
-    """To tune itself for each of them would take minutes."""
-    made: Any = object.__new__(MeasuredBench)
-    first, *rest = tiny.files()
-    made._base = (first.model_copy(update={"text": first.text + text}), *rest)
-    made._effort, made._deadlines = Effort(unseen=unseen), Deadlines()
-    made._cells = SimpleNamespace(scratch=tmp_path, gpu=None)
-    made._site, made._arch, made._judge = tiny.SITE, "sm_90", Judge()
-    made._plan = Plan((), (), (), unseen=(drawn("unseen-1"), drawn("unseen-2")))
-    made._make_checker(tmp_path, Limits(1.0, 1))
-    assert len(made._plan.unseen) == len(made._takes._everything) == count
 
 
 @pytest.mark.parametrize(("room", "passports", "started"), [(True, True, 1), (False, True, 0), (True, False, 0)])

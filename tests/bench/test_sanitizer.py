@@ -178,19 +178,19 @@ def test_a_clean_finalist_is_said_to_be_clean_and_v0_is_not_asked(looked: Callab
 
 
 @pytest.mark.parametrize(
-    ("standing", "used", "afresh"),
+    ("logs", "alive", "used", "afresh"),
     [
-        (Standing(Worker({"mine": CLEAN})), 1, 0),
-        (Standing(Worker({"mine": CLEAN}), alive=False), 0, 1),
-        (Standing(Worker({"mine": "nonsense"})), 1, 1),
-        (Standing(Worker({})), 1, 1),
+        ({"mine": CLEAN}, True, 1, 0),
+        ({"mine": CLEAN}, False, 0, 1),
+        ({"mine": "nonsense"}, True, 1, 1),
+        ({}, True, 1, 1),
     ],
     ids=["ready", "fallen", "cannot tell", "silent"],
 )
 def test_who_stands_ready_is_asked_and_one_that_starts_afresh_where_that_tells_nothing(
-    standing: Standing, used: int, afresh: int, looked: Callable[..., Sanitized]
+    logs: dict[str, str], alive: bool, used: int, afresh: int, looked: Callable[..., Sanitized]
 ) -> None:
-    worker = Worker({"mine": CLEAN})
+    worker, standing = Worker({"mine": CLEAN}), Standing(Worker(logs), alive)
     assert looked(worker, standing).status == "clean"
     assert (standing.used, len(worker.extra)) == (used, afresh)
 

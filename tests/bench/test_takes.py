@@ -89,7 +89,7 @@ def test_a_pass_that_failed_while_it_was_recorded_says_which_and_why(kind: str) 
     assert (fault.kind, fault.detail) == (kind, "backward-4x8: no room")
 
 
-def test_what_was_recorded_or_cannot_be_was_notrefused() -> None:
+def test_what_was_recorded_or_cannot_be_was_not_refused() -> None:
     whole = Recording("forward-4x8", "tape-0", "", 5, (), ())
     assert refused(GpuAnswer((), (whole, Recording("backward-4x8", "", "it sorts", 5, (), ())))) is None
 

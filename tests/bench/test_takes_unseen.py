@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bot.bench.takes import tunes_itself
 from bot.model.measurement import Fault
 from bot.worker.contract import Call, Refusal, Shape, UnseenCase
-from bot.worker.contract.gpu import GpuAnswer, Recording
+from bot.worker.contract.gpu import GpuAnswer, GpuRequest, Recording
 from tests.bench.test_takes import LIMITS, Bench
 
 SCORED, TAKEN, TOO_LONG = "forward-4x8", "unseen-1-forward-float32", "unseen-2-forward-float32"
@@ -80,3 +82,42 @@ def test_no_race_is_run_over_them(bench: Bench) -> None:
     bench.answers = recorded(SCORED)
     assert not isinstance(bench.checker.brief(bench.laid("v1"), [SCORED, TAKEN], LIMITS, at_once=1), Fault)
     assert recordings(bench)[-1] == [SCORED]
+
+
+def test_what_fails_only_beside_such_sizes_is_recorded_without_any(bench: Bench) -> None:
+    """Several record at once, and one more large one may be too much for the GPU's memory."""
+
+    def run(request: GpuRequest) -> GpuAnswer | Fault:
+        cases = [call.case for call in request.cases]
+        return recorded(*cases, refused=SCORED if TAKEN in cases else "")
+
+    bench.of_recordings = run
+    assert bench.checker.check_baseline(bench.laid("v0")).fault is None
+    assert recordings(bench) == [[SCORED, TAKEN, TOO_LONG], [SCORED]]
+
+
+def test_an_answer_that_cannot_be_believed_for_such_a_size_is_no_fault_of_v0(bench: Bench) -> None:
+    def run(request: GpuRequest) -> GpuAnswer | Fault:
+        answer = recorded(*(call.case for call in request.cases))
+        odd = [replace(one, kernels=(("_k", "", ""),)) if one.case == TAKEN else one for one in answer.recordings]
+        return replace(answer, recordings=tuple(odd))
+
+    bench.of_recordings = run
+    assert bench.checker.check_baseline(bench.laid("v0")).fault is None
+    assert recordings(bench) == [[SCORED, TAKEN, TOO_LONG], [SCORED]]
+
+
+@pytest.mark.parametrize(
+    ("text", "does"),
+    [
+        ("@triton.autotune(configs=[])\ndef k(): pass\n", True),
+        ("from triton import autotune\nk = autotune(configs=[])(f)\n", True),
+        ("k = triton.runtime.Autotuner(f)\n", True),
+        ("# no autotune: one configuration is best\nx = 1\n", False),
+        ("x = 'autotune'\n", False),
+        ("def broken(:  # autotune\n", True),
+        ("def broken(:\n", False),
+    ],
+)
+def test_code_tunes_itself_and_comments_do_not(text: str, does: bool) -> None:
+    assert tunes_itself(text) is does

@@ -128,6 +128,8 @@ def test_what_is_no_larger_than_what_was_scored_is_timed() -> None:
     suite = a.SUITE.model_copy(update={"cases": (a.case("forward", 1024, cols, dtype="float32"),)})
     found = swept((point(2048, cols // 2, dtype="float32"), point(1024, cols + 1, dtype="float32")), suite)
     assert [one.left_out for one in found] == ["", "its sizes multiply to 2 GiB, more than 2"]
+    (long,) = swept((point(3072, cols // 3, dtype="float32"),), suite)
+    assert long.left_out == "its sizes multiply to 2 GiB, one is more than twice what was scored"
 
 
 def test_a_loss_is_timed_with_both_of_its_gradients() -> None:

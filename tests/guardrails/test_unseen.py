@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bot.analysis.paired import clearly_slower, estimate
-from bot.guardrails import judge
+from bot.guardrails import Hearing, judge
 from bot.guardrails.unseen import unseen
 from bot.model.commands import Goal, Scope
 from bot.model.measurement import Reading
@@ -98,10 +98,50 @@ def test_time_may_be_paid_for_memory_alone() -> None:
 
 def test_nothing_is_said_of_what_nobody_read() -> None:
     assert unseen(h.weighed(h.hearing())) == []
-    short = h.on_sizes(h.hearing(), (100.0, 130.0))
-    few = tuple(Reading(blocks=reading.blocks[:-1]) for reading in short.candidate.unseen[0].confirm)
-    unread = short.candidate.unseen[0].model_copy(update={"confirm": few})
-    assert unseen(h.weighed(h.changed(short, unseen=(unread,)))) == []
+    assert unseen(h.weighed(losing(h.on_sizes(h.hearing(), (100.0, 130.0)), 1, 6))) == []
+
+
+def losing(heard: Hearing, blocks: int, processes: int) -> Hearing:
+    """The same where so many processes lost so many blocks of the first size."""
+    first, *others = heard.candidate.unseen
+    lost = tuple(
+        Reading(blocks=reading.blocks[blocks:], voided=blocks) if number < processes else reading
+        for number, reading in enumerate(first.confirm)
+    )
+    return h.changed(heard, unseen=(first.model_copy(update={"confirm": lost}), *others))
+
+
+@pytest.mark.parametrize(("processes", "decision"), [(1, Decision.ACCEPTED), (2, Decision.INCONCLUSIVE)])
+def test_who_is_not_read_there_often_enough_is_not_confirmed(processes: int, decision: Decision) -> None:
+    """Whatever makes the readings of such a size be thrown away does not make it fast: five processes are asked for."""
+    verdict = judge(losing(h.on_sizes(h.hearing(), (100.0, 80.0), (100.0, 80.0)), 1, processes))
+    assert verdict.decision is decision
+    assert [f.guardrail for f in verdict.findings] == ["confirmed"] * (processes > 1)
+
+
+def test_blocks_that_are_thrown_away_there_make_a_runner_unhealthy_too() -> None:
+    """Of all that was read, and not of what is scored alone."""
+    heard = h.on_sizes(h.hearing(), (100.0, 80.0), (100.0, 80.0))
+    voided = heard.candidate.unseen[0].model_copy(
+        update={"confirm": tuple(Reading(blocks=one.blocks, voided=100) for one in heard.candidate.unseen[0].confirm)}
+    )
+    verdict = judge(h.changed(heard, unseen=(voided, heard.candidate.unseen[1])))
+    assert verdict.decision is Decision.INCONCLUSIVE and verdict.findings[-1].guardrail == "runner"
+
+
+def test_without_a_gain_in_time_nothing_is_fitted_to_anything() -> None:
+    """Half the memory for one percent of the time: half of a loss is no bar."""
+    times, memory = dict.fromkeys(h.NAMES, 101.0), dict.fromkeys(h.NAMES, 500)
+    heard = h.on_sizes(h.hearing(times, memory, goal=Goal.BALANCED), (100.0, 100.6), (100.0, 100.6))
+    assert [f for f in unseen(h.weighed(heard)) if "fitted" in f.message] == []
+
+
+def test_what_noise_may_be_is_not_fitted() -> None:
+    heard = h.on_sizes(h.hearing(), (100.0, 95.0), (100.0, 95.0))
+    noisy = tuple(
+        one.model_copy(update={"confirm": readings(2.0, 7.0, 3.0, 6.5, 4.0, 6.0)}) for one in heard.candidate.unseen
+    )
+    assert unseen(h.weighed(h.changed(heard, unseen=noisy))) == []
 
 
 def test_modelled_times_have_none() -> None:

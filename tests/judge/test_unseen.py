@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.judge import unseen as drawing
 from bot.judge.__main__ import Desk
 from bot.judge.recipes import RECIPES
 from bot.judge.unseen import COUNT, unseen_cases
@@ -52,6 +53,12 @@ def test_a_loss_meets_either_of_its_gradients() -> None:
 def test_the_same_seed_draws_the_same_and_another_one_others() -> None:
     assert drawn("softmax", 1) == drawn("softmax", 1) != drawn("softmax", 2)
     assert unseen_cases(RECIPES["softmax"], (), 1) == ()
+
+
+def test_what_is_scored_is_not_drawn_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    (first, *_), other = scored("softmax"), (("rows", 33), ("cols", 7))
+    monkeypatch.setattr(drawing, "unseen", lambda *_: (first.sizes, other))
+    assert {one.shape.sizes for one in drawn("softmax", 1)} == {other}
 
 
 @pytest.mark.parametrize(("gpu", "count"), [("GPU-1", 4), ("", 0)])

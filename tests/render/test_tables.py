@@ -298,3 +298,9 @@ def test_of_a_finalist_it_says_how_fast_it_is_on_sizes_that_nobody_named() -> No
     assert shown.endswith(f"\n\n{tables.UNSEEN}: {told}".replace("[", r"\[").replace("]", r"\]"))
     assert (tables.UNSEEN, told) in report_rows.idea(campaign, played).rows
     assert tables.UNSEEN not in folded.cases(a.searched(), 3, 99)
+
+
+def test_of_a_finalist_that_was_read_on_none_it_says_why() -> None:
+    assert tables.of_finalist(a.measurement(a.sources()).model_copy(update={"unread": "it tunes itself"})) == [
+        (tables.UNSEEN, "not read: it tunes itself")
+    ]
