@@ -43,18 +43,19 @@ def _said(check: CheckResult) -> str:
     return f"{check.case}: {output} is off by {_times(check.margin)} times what v0's own error allows"
 
 
-def _excused(hearing: Hearing) -> frozenset[str]:
-    """Cases that are asked of nobody. An old journal does not tell of v0 in the same job, and its profile has to do."""
+def _excused(hearing: Hearing) -> tuple[CheckResult, ...]:
+    """What is asked of nobody. An old journal does not tell of v0 in the same job, and its profile has to do. Each row
+    by itself: one of a case excuses no other."""
     wrong = {check.case for check in hearing.baseline.checks if not is_right(check)}
     told = hearing.candidate.checks
-    return frozenset(check.case for check in told if (check.case in wrong if check.excused is None else check.excused))
+    return tuple(check for check in told if (check.case in wrong if check.excused is None else check.excused))
 
 
 def correctness(hearing: Hearing) -> list[Finding]:
     if hearing.candidate.fault is not None:  # said by `fault`
         return []
     excused = _excused(hearing)
-    asked = [check for check in hearing.candidate.checks if check.case not in excused]
+    asked = [check for check in hearing.candidate.checks if check not in excused]
     wrong = [check for check in asked if not is_right(check)]
     findings = [reject(NAME, _said(check), check.case) for check in wrong[:MOST_SHOWN]]
     if len(wrong) > MOST_SHOWN:
@@ -62,7 +63,8 @@ def correctness(hearing: Hearing) -> list[Finding]:
     if not asked:
         findings.append(reject(NAME, "no case could be checked, so nothing shows that it is right"))
     if excused and asked:
-        many = f"{len(excused)} checks" if len(excused) > 1 else "1 check"
-        of_them = "them either, first" if len(excused) > 1 else "it either,"
-        findings.append(info(NAME, f"{many} not asked for: v0 does not pass {of_them} {min(excused)}"))
+        names = {check.case for check in excused}
+        many = f"{len(names)} checks" if len(names) > 1 else "1 check"
+        of_them = "them either, first" if len(names) > 1 else "it either,"
+        findings.append(info(NAME, f"{many} not asked for: v0 does not pass {of_them} {min(names)}"))
     return findings

@@ -87,6 +87,14 @@ def test_v0_fails_in_the_same_job_and_the_variant_may_whatever_v0_did_in_its_pro
         assert h.rejections(judge(h.changed(h.hearing(), checks=checked(today, wrong)))) == ["correctness"]
 
 
+def test_one_row_of_a_case_excuses_no_other() -> None:
+    """Two rows of a name, one held against v0 of an old journal and one against v0 of this job, which passes it."""
+    twice = (h.check("check-1", False, 0.4), h.check("check-1", False, 0.4, excused=False))
+    baseline = h.measurement(h.V0, 100.0).model_copy(update={"checks": (twice[0], h.check("check-2"))})
+    heard = h.changed(h.hearing(baseline=baseline), checks=(*twice, h.check("check-2")))
+    assert [finding.severity for finding in correctness(heard)] == ["reject", "info"]
+
+
 @pytest.mark.parametrize(("passed", "margin"), [(False, 9.0), (True, None), (True, 1.5)])
 def test_v0_is_right_in_the_same_job_and_its_profile_excuses_nobody(passed: bool, margin: float | None) -> None:
     baseline = h.measurement(h.V0, 100.0).model_copy(update={"checks": checked(h.check("check-1", False, 3.0))})
