@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from bot.analysis.measured import CaseReading
 from bot.analysis.paired import clearly_slower
 from bot.analysis.stats import Incomparable, case_readings
@@ -11,15 +9,14 @@ from bot.model.harvested import Beside, HarvestedRun
 
 
 def _beside(case: str, found: CaseReading, *, slower: bool) -> Beside:
-    low, high = found.estimate.interval()
-    bounds = (None, None) if math.isinf(high) else (math.exp(low), math.exp(high))
+    low, high = found.estimate.bounds or (None, None)
     return Beside(
         case=case,
         before_us=found.before_us,
         after_us=found.after_us,
         ratio=found.estimate.ratio,
-        low=bounds[0],
-        high=bounds[1],
+        low=low,
+        high=high,
         slower=slower,
     )
 

@@ -106,6 +106,12 @@ class Estimate:
         half = self.half_width((1 + confidence) / 2)
         return self.mean - half, self.mean + half
 
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """What is shown: of the ratio. None where the processes are too few for any."""
+        low, high = self.interval()
+        return None if math.isinf(high) else (math.exp(low), math.exp(high))
+
 
 def log_ratio(block: Block) -> float:
     """Above 0: the variant is faster. A number no clock can show is refused, never left out."""

@@ -118,10 +118,10 @@ def estimate_over_all(candidate: Measurement, suite: Suite, scope: Scope) -> Est
 
 def _interval(found: Estimate, memory: float, goal: Goal) -> tuple[float, float] | None:
     """Of the value. Memory is counted, not timed, and has none."""
-    low, high = found.interval()
-    if goal is Goal.MEMORY or math.isinf(high):
+    bounds = found.bounds
+    if goal is Goal.MEMORY or bounds is None:
         return None
-    return value_of(math.exp(low), memory, goal), value_of(math.exp(high), memory, goal)
+    return value_of(bounds[0], memory, goal), value_of(bounds[1], memory, goal)
 
 
 def score(baseline: Measurement, candidate: Measurement, suite: Suite, scope: Scope, goal: Goal) -> Score:
@@ -156,12 +156,12 @@ def score(baseline: Measurement, candidate: Measurement, suite: Suite, scope: Sc
 
 
 def _unseen(name: str, reading: CaseReading) -> UnseenScore:
-    low, high = reading.estimate.interval()
+    low, high = reading.estimate.bounds or (None, None)
     return UnseenScore(
         case=name,
         before_us=reading.before_us,
         after_us=reading.after_us,
         speedup=reading.estimate.ratio,
-        low=None if math.isinf(high) else math.exp(low),
-        high=None if math.isinf(high) else math.exp(high),
+        low=low,
+        high=high,
     )

@@ -167,7 +167,8 @@ class ClockedBench(StaticBench):
                         burst = self._judge.ask(timing.BurstRequest("burst"), timing.Burst)
                         bursts[case.case] = (round(burst.wall_ratio, 6), round(burst.event_ratio, 6))
                 for name, readings in drawn.items():
-                    readings.append(self._unseen(name, mine, stock))
+                    read, _ = self._confirm(name, mine, stock, fresh=False, control=False)
+                    readings.append(read)
         self._judge.ask(timing.CloseRequest("close"), timing.Closed)
         return all_paired(cases, search, confirm, bursts, self._roofs), unseen_of(self._plan.unseen, drawn)
 
@@ -192,15 +193,10 @@ class ClockedBench(StaticBench):
         return Reading(blocks=told.blocks, voided=told.voided)
 
     def _confirm(
-        self, case: str, mine: dict[str, Take], stock: dict[str, Take], *, fresh: bool
+        self, case: str, mine: dict[str, Take], stock: dict[str, Take], *, fresh: bool, control: bool = True
     ) -> tuple[Reading, Reading]:
+        """Without a control where v0 beside itself was read by the same process just now."""
         opened = self._open(case, (mine[case],), stock[case], fresh=fresh)
-        told = self._read(case, *self._effort.amounts(opened.pilot_us, opened.slot_us))
+        blocks, beside = self._effort.amounts(opened.pilot_us, opened.slot_us)
+        told = self._read(case, blocks, beside if control else 0)
         return Reading(blocks=told.blocks, voided=told.voided), Reading(blocks=told.control)
-
-    def _unseen(self, case: str, mine: dict[str, Take], stock: dict[str, Take]) -> Reading:
-        """In the process that just read what is scored."""
-        opened = self._open(case, (mine[case],), stock[case], fresh=False)
-        blocks, _ = self._effort.amounts(opened.pilot_us, opened.slot_us)
-        told = self._read(case, blocks, 0)  # v0 beside itself was read just now
-        return Reading(blocks=told.blocks, voided=told.voided)

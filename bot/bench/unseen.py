@@ -11,18 +11,20 @@ from bot.bench.interpreter import look_at
 from bot.bench.measure import shapes_of
 from bot.bench.suitcase import pack
 from bot.model.measurement import Case
-from bot.worker.contract import Unseen, UnseenRequest
+from bot.worker.contract import UnseenRequest, UnseenSizes
 
 Sizes = tuple[tuple[str, int], ...]
 
 
-def unseen(kernel: str, cases: Sequence[Case], seed: int, count: int, python: str, scratch: Path) -> tuple[Sizes, ...]:
+def unseen_sizes(
+    kernel: str, cases: Sequence[Case], seed: int, count: int, python: str, scratch: Path
+) -> tuple[Sizes, ...]:
     """So many sizes between half the least and twice the most of those that are scored."""
     room = scratch.absolute() / secrets.token_hex(4)
     room.mkdir(parents=True)
     pack("judge", room / "judge")
     judge = Judge(look_at(python), room / "judge", room / "judge-home")
     try:
-        return judge.ask(UnseenRequest("unseen", kernel, shapes_of(tuple(cases)), seed, count), Unseen).sizes
+        return judge.ask(UnseenRequest("unseen", kernel, shapes_of(tuple(cases)), seed, count), UnseenSizes).sizes
     finally:
         judge.close()

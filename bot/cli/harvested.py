@@ -19,7 +19,7 @@ from bot.bench.choosing import open_measured_bench
 from bot.bench.effort import Effort
 from bot.bench.gpu import Gpu, reserved, the_gpu
 from bot.bench.harvest import Point, harvest
-from bot.bench.unseen import Sizes, unseen
+from bot.bench.unseen import Sizes, unseen_sizes
 from bot.campaign.lineage import sources_of
 from bot.cli.cases import Row, origins, rows
 from bot.cli.options import Whole, in_repository
@@ -116,7 +116,7 @@ def _of_script(profile: Profile, root: Path, python: str) -> Asked:
 def _of_nobody(profile: Profile, count: int, seed: int | None, python: str) -> Asked:
     seed = secrets.randbelow(2**31) if seed is None else seed
     with tempfile.TemporaryDirectory(prefix="kernelwright-harvested-") as scratch:
-        sizes = unseen(profile.site.kernel, profile.suite.cases, seed, count, python, Path(scratch))
+        sizes = unseen_sizes(profile.site.kernel, profile.suite.cases, seed, count, python, Path(scratch))
     return Asked(drawn(profile.suite, sizes, seed), seed=seed)
 
 

@@ -88,6 +88,10 @@ def too_slow(weighed: Weighed) -> dict[str, int]:
     return {name: len(found[name].processes) for name, is_slower in held if is_slower}
 
 
+def beyond_doubt(processes: int) -> str:
+    return f"{processes} fresh processes leave no doubt that it is more than {100 * MOST_SLOWER:.0f} %"
+
+
 def is_noise(found: Estimate | None) -> bool:
     """A GPU's times differ a little every time: a loss is told only where the interval holds no gain."""
     return found is not None and not found.interval(NOTED)[1] < 0
@@ -98,8 +102,7 @@ def _slower(weighed: Weighed, case: CaseScore, found: Estimate | None, processes
     if goal is not Goal.SPEED and not case.after_us <= case.before_us * NON_TARGET * (1 + ROUNDING):
         return reject(NAME, f"{message}; with goal={goal} at most 5 % is allowed", case.case)
     if processes:
-        told = f"{processes} fresh processes leave no doubt that it is more than {100 * MOST_SLOWER:.0f} %"
-        return reject(NAME, f"{message}; {told}", case.case)
+        return reject(NAME, f"{message}; {beyond_doubt(processes)}", case.case)
     if case.after_us <= case.before_us * (1 + SHOWN) or is_noise(found):
         return None
     return note(NAME, message, case.case)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bot.analysis.measured import CaseReading, over_all
-from bot.analysis.paired import MIN_GAIN, MOST_SLOWER
+from bot.analysis.paired import MIN_GAIN
 from bot.guardrails.hearing import ROUNDING, Weighed, note, reject
-from bot.guardrails.regression import is_noise, too_slow
+from bot.guardrails.regression import beyond_doubt, is_noise, too_slow
 from bot.model.commands import Goal
 from bot.model.grouping import primary_groups
 from bot.model.measurement import Case, Suite
@@ -24,8 +24,7 @@ def _named(case: Case) -> str:
 def _slower(weighed: Weighed, case: Case, reading: CaseReading, processes: int) -> Finding | None:
     message = f"{_named(case)} is {weighed.slower(reading.before_us, reading.after_us)}"
     if processes:
-        told = f"{processes} fresh processes leave no doubt that it is more than {100 * MOST_SLOWER:.0f} %"
-        return reject(NAME, f"{message}; {told}", case.id)
+        return reject(NAME, f"{message}; {beyond_doubt(processes)}", case.id)
     return None if is_noise(reading.estimate) else note(NAME, message, case.id)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.judge.hands import hands
-from bot.judge.hidden import hidden, unseen
+from bot.judge.hidden import hidden, unseen_sizes
 from bot.judge.plan import Probe, plan
 from bot.judge.recipe import Recipe
 from bot.judge.recipes import RECIPES
@@ -35,8 +35,8 @@ from bot.worker.contract import (
     PrepareRequest,
     Rows,
     Shape,
-    Unseen,
     UnseenRequest,
+    UnseenSizes,
     clip,
     parse,
     render,
@@ -116,11 +116,11 @@ class Desk:
         fills = tuple((o.name, o.filled(recipe.stock)) for o in recipe.operands)
         return dataclasses.replace(planned, fills=fills, unseen=drawn)
 
-    def unseen(self, request: UnseenRequest) -> Unseen | Complaint:
+    def unseen(self, request: UnseenRequest) -> UnseenSizes | Complaint:
         recipe = RECIPES.get(request.kernel)
         if recipe is None or not request.cases:
             return Complaint(f"nobody can say what sizes {request.kernel} is asked for")
-        return Unseen(unseen(recipe, request.cases, request.seed, request.count))
+        return UnseenSizes(unseen_sizes(recipe, request.cases, request.seed, request.count))
 
     def prepare(self) -> Prepared | Complaint:
         if self._recipe is None:

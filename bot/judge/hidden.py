@@ -107,7 +107,7 @@ def _sizes(recipe: Recipe, scored: tuple[Sizes, ...], number: int, rng: random.R
     return ("rows", rng.randint(*rows)), ("cols", rng.randint(*cols))
 
 
-def unseen(recipe: Recipe, cases: tuple[Shape, ...], seed: int, count: int) -> tuple[Sizes, ...]:
+def unseen_sizes(recipe: Recipe, cases: tuple[Shape, ...], seed: int, count: int) -> tuple[Sizes, ...]:
     """Sizes for a clock: like those that are scored, and no more work than the most of them. Odd ones and such of whole
     tiles in turn: what a kernel gains where no row begins where sixteen bytes can be read at once says little of the
     sizes that people use, and of rms_norm's winner it was a tenth where it is a half elsewhere."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from bot.judge.hidden import unseen
+from bot.judge.hidden import unseen_sizes
 from bot.judge.plan import call_of
 from bot.judge.recipe import Recipe
 from bot.worker.contract import Shape, UnseenCase
@@ -14,12 +14,12 @@ COUNT = 2
 
 
 def unseen_cases(recipe: Recipe, cases: tuple[Shape, ...], seed: int) -> tuple[UnseenCase, ...]:
-    """Called by number, and of a loss with either of its gradients: other ones each time."""
+    """Called by number, and of a loss with one of its gradients: other ones each time."""
     rng = random.Random(seed ^ 0xC10C)
     scored = {case.sizes for case in cases}
     types = tuple(dict.fromkeys(case.dtype for case in cases))
     found = []
-    for number, sizes in enumerate(unseen(recipe, cases, seed, COUNT) if cases else (), 1):
+    for number, sizes in enumerate(unseen_sizes(recipe, cases, seed, COUNT) if cases else (), 1):
         if sizes in scored:
             continue
         dtype = types[(number - 1) % len(types)]

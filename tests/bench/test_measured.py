@@ -482,7 +482,11 @@ def test_what_a_finalist_is_asked_comes_up_while_the_first_is_checked(
     made, begun = bench(Judge()), list[int]()
     first, *rest = tiny.files()
     other = (first.model_copy(update={"text": "another = 1\n"}), *rest)
-    begin: Any = lambda cells, memory: begun.append(memory) or SimpleNamespace()  # noqa: E731
+
+    def begin(cells: Any, memory: int) -> Any:
+        begun.append(memory)
+        return SimpleNamespace()
+
     monkeypatch.setattr(measured.sanitizer, "ahead", begin)
     monkeypatch.setattr(compile_pool, "leaves_room", lambda: room)
     monkeypatch.setattr(MeasuredBench, "runner", GPU_RUNNER)

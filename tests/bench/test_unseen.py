@@ -8,20 +8,22 @@ from pathlib import Path
 import pytest
 
 from bot.bench.bailiff import Objection
-from bot.bench.unseen import unseen
+from bot.bench.unseen import unseen_sizes
 from bot.targets.suites import suite_of
 
 
 def test_the_judge_says_sizes_that_it_drew(tmp_path: Path) -> None:
     cases = suite_of("rms_norm", "full").cases
-    first = unseen("rms_norm", cases, 7, 3, sys.executable, tmp_path)
+    first = unseen_sizes("rms_norm", cases, 7, 3, sys.executable, tmp_path)
     assert len(first) == 3 and all([name for name, _ in sizes] == ["rows", "cols"] for sizes in first)
-    assert first == unseen("rms_norm", cases, 7, 3, sys.executable, tmp_path), "so that anybody can time them again"
+    assert first == unseen_sizes("rms_norm", cases, 7, 3, sys.executable, tmp_path), (
+        "so that anybody can time them again"
+    )
 
 
 def test_of_a_kernel_without_a_recipe_nobody_knows_any(tmp_path: Path) -> None:
     cases = suite_of("rms_norm", "full").cases
     with pytest.raises(Objection, match="nobody can say what sizes mlp is asked for"):
-        unseen("mlp", cases, 7, 1, sys.executable, tmp_path)
+        unseen_sizes("mlp", cases, 7, 1, sys.executable, tmp_path)
     with pytest.raises(Objection, match="nobody can say what sizes rms_norm is asked for"):
-        unseen("rms_norm", (), 7, 1, sys.executable, tmp_path)
+        unseen_sizes("rms_norm", (), 7, 1, sys.executable, tmp_path)

@@ -153,7 +153,7 @@ def test_or_on_sizes_that_nobody_named(place: Path, monkeypatch: pytest.MonkeyPa
         asked.append((kernel, seed, count))
         return sizes(2047, 4097), a.SUITE.cases[0].shape, sizes(2047, 4097)
 
-    monkeypatch.setattr(module, "unseen", unseen)
+    monkeypatch.setattr(module, "unseen_sizes", unseen)
     monkeypatch.setattr(module, "harvest", None)
     done = typed(place, "--drawn", "3", "--seed", "7", "--json", str(place / "blocks.json"))
     assert done.return_value == 0, done.exception
@@ -168,7 +168,9 @@ def test_or_on_sizes_that_nobody_named(place: Path, monkeypatch: pytest.MonkeyPa
 
 def test_without_a_seed_it_is_another_each_time_and_told(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seeds: list[int] = []
-    monkeypatch.setattr(module, "unseen", lambda kernel, cases, seed, *_: seeds.append(seed) or (sizes(33, 4097),))
+    monkeypatch.setattr(
+        module, "unseen_sizes", lambda kernel, cases, seed, *_: seeds.append(seed) or (sizes(33, 4097),)
+    )
     told = [typed(place, "--drawn", "1").output for _ in range(2)]
     assert len(set(seeds)) == 2
     assert all(f"sizes drawn with seed {seed}\n" in one for seed, one in zip(seeds, told, strict=True))

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from bot.judge import hidden as hidden_shapes
-from bot.judge.hidden import KINDS, MOST, MOST_NUMBERS, TILE, Sizes, hidden, numbers, unseen
+from bot.judge.hidden import KINDS, MOST, MOST_NUMBERS, TILE, Sizes, hidden, numbers, unseen_sizes
 from bot.judge.inputs import fill
 from bot.judge.oracle import truth
 from bot.judge.plan import minimum_bytes, probes_of
@@ -141,7 +141,7 @@ def test_other_sizes_lie_between_half_the_least_and_twice_the_most(kernel: str) 
 
 def told(kernel: str, seed: int, count: int = 4) -> tuple[Sizes, ...]:
     cases = tuple(Shape(case.id, case.direction, case.shape, case.dtype) for case in suite_of(kernel).cases)
-    return unseen(RECIPES[kernel], cases, seed, count)
+    return unseen_sizes(RECIPES[kernel], cases, seed, count)
 
 
 @pytest.mark.parametrize("kernel", sorted(SIZES))

@@ -57,7 +57,7 @@ def test_the_same_seed_draws_the_same_and_another_one_others() -> None:
 
 def test_what_is_scored_is_not_drawn_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     (first, *_), other = scored("softmax"), (("rows", 33), ("cols", 7))
-    monkeypatch.setattr(drawing, "unseen", lambda *_: (first.sizes, other))
+    monkeypatch.setattr(drawing, "unseen_sizes", lambda *_: (first.sizes, other))
     assert {one.shape.sizes for one in drawn("softmax", 1)} == {other}
 
 

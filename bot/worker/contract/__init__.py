@@ -42,9 +42,9 @@ from bot.worker.contract.judging import (
     Row,
     Rows,
     Shape,
-    Unseen,
     UnseenCase,
     UnseenRequest,
+    UnseenSizes,
 )
 from bot.worker.contract.limits import (
     ANSWER,
@@ -103,9 +103,9 @@ __all__ = [
     "TensorSpec",
     "Touched",
     "Tried",
-    "Unseen",
     "UnseenCase",
     "UnseenRequest",
+    "UnseenSizes",
     "clip",
     "offsets",
     "parse",

@@ -43,7 +43,7 @@ class UnseenRequest:
 
 
 @dataclasses.dataclass(frozen=True)
-class Unseen:
+class UnseenSizes:
     """Sizes between half the least and twice the most of what is scored, and no more in all than the most of that."""
 
     sizes: tuple[tuple[tuple[str, int], ...], ...]
