@@ -31,6 +31,9 @@ PLACES = ("usr/local/cuda*/bin/compute-sanitizer", "usr/local/cuda*/compute-sani
 MOST_BYTES, MOST_LOG = 2**18, 2**20
 """Of the tensors of a pass that is run; of what the tool may write."""
 SEPARATE = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+LAUNCH_S = 86_400
+"""How long the tool waits for the program's first word to the driver. Of itself it waits 10 s, and what says that later
+stands still for ever."""
 _MARK = "========="
 _SUMMARY = re.compile(r"ERROR SUMMARY: ([\d,]+) errors?")
 _WHAT = re.compile(r"Invalid \S+ \w+ of size [\d,]+ bytes?")
@@ -40,10 +43,6 @@ _BEYOND = re.compile(r"and is ([\d,]+ bytes? (?:after|before|inside) the nearest
 
 class Unreadable(Exception):
     """The log is not what the tool writes."""
-
-
-class Late(Unreadable):
-    """It was ended, and would be again."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +136,8 @@ def arguments(tool: Tool, log: str) -> tuple[str, ...]:
     return (
         str(tool.path),
         *("--tool", "memcheck", "--report-api-errors", "no"),
-        *("--target-processes", "application-only", "--log-file", log),
+        *("--target-processes", "application-only", "--launch-timeout", str(LAUNCH_S)),
+        *("--log-file", log),
     )
 
 
@@ -186,21 +186,19 @@ def _ran(
 
 
 def _of_finalist(scene: Scene, calls: tuple[Call, ...], tool: Tool, ready: Ready | None) -> tuple[Finding, ...]:
-    """By who stands ready. What that one cannot tell, and it was not for want of time, one that starts afresh is asked
-    as well: it may have stood too long."""
+    """By who stands ready. What that one cannot tell one that starts afresh is asked as well: it may have stood too
+    long."""
     if ready is None or not ready.running.is_alive:
         return _ran(scene, calls, tool)
     try:
         return _ran(scene, calls, tool, ready)
-    except Late:
-        raise
     except Unreadable:
         return _ran(scene, calls, tool, name="sanitizer-again")
 
 
 def _heard(log: Path, ended: Ended, answer: LookAnswer | Fault) -> tuple[Finding, ...]:
     if ended.stopped:
-        raise Late(f"it was ended: {ended.stopped}, after {ended.seconds:.0f} s")
+        raise Unreadable(f"it was ended: {ended.stopped}, after {ended.seconds:.0f} s")
     count, found = parse(_log(log))
     if count and not found:
         raise Unreadable(f"it counts {count} errors, none of them an access that is known")

@@ -106,8 +106,8 @@ def test_what_is_too_large_to_be_quick_is_not_run() -> None:
 SCRIPT = """#!/bin/bash
 if [ "$1" = --version ]; then echo "NVIDIA (R) Compute Sanitizer"; echo "Version 2025.3.1.0 (build 1)"; exit; fi
 [ "$1 $2 $3 $4" = "--tool memcheck --report-api-errors no" ] || exit 9
-[ "$5 $6 $7" = "--target-processes application-only --log-file" ] || exit 9
-log=$8; shift 8
+[ "$5 $6 $7 $9" = "--target-processes application-only --launch-timeout --log-file" ] || exit 9
+log=${10}; shift 10
 [ -n "$FOUND" ] && cp "$FOUND" "$log"
 exec "$@"
 """
@@ -184,22 +184,24 @@ def test_a_clean_finalist_is_said_to_be_clean_and_v0_is_not_asked(looked: Callab
         ({"mine": CLEAN}, False, 0, 1),
         ({"mine": "nonsense"}, True, 1, 1),
         ({}, True, 1, 1),
+        ("late", True, 1, 1),
     ],
-    ids=["ready", "fallen", "cannot tell", "silent"],
+    ids=["ready", "fallen", "cannot tell", "silent", "stands still"],
 )
 def test_who_stands_ready_is_asked_and_one_that_starts_afresh_where_that_tells_nothing(
-    logs: dict[str, str], alive: bool, used: int, afresh: int, looked: Callable[..., Sanitized]
+    logs: dict[str, str] | str, alive: bool, used: int, afresh: int, looked: Callable[..., Sanitized]
 ) -> None:
-    worker, standing = Worker({"mine": CLEAN}), Standing(Worker(logs), alive)
+    stands = Worker({"mine": CLEAN}, stopped="deadline") if isinstance(logs, str) else Worker(logs)
+    worker, standing = Worker({"mine": CLEAN}), Standing(stands, alive)
     assert looked(worker, standing).status == "clean"
     assert (standing.used, len(worker.extra)) == (used, afresh)
 
 
-def test_who_stood_ready_and_was_ended_late_is_not_asked_again(looked: Callable[..., Sanitized]) -> None:
-    worker = Worker({"mine": CLEAN})
-    found = looked(worker, Standing(Worker({"mine": CLEAN}, stopped="deadline")))
-    assert found.said.startswith("did not work, it was ended: deadline, after 60 s")
-    assert worker.extra == []
+def test_the_tool_waits_for_a_program_that_stands_ready_for_as_long_as_a_campaign_may_take(
+    looked: object, tmp_path: Path
+) -> None:
+    argv = sanitizer.arguments(sanitizer.find_tool(), str(tmp_path))  # type: ignore[arg-type]
+    assert int(argv[argv.index("--launch-timeout") + 1]) >= 24 * 3600
 
 
 def test_what_one_that_stood_ready_finds_v0_is_asked_for_by_another(looked: Callable[..., Sanitized]) -> None:
