@@ -94,6 +94,14 @@ def test_the_arms_take_turns_and_nothing_is_laid_out_on_the_clock(flip: bool, or
     assert before == [(arm, READY) for arm in ran]
 
 
+@pytest.mark.parametrize(("go_ms", "batches"), [(9.9, BATCHES), (12.6, 4), (49.9, 2), (50.0, 1), (900.0, 1)])
+def test_a_place_of_long_passes_is_one_of_few_batches(go_ms: float, batches: int) -> None:
+    took = {V0: 1e3 * go_ms, VARIANT: 1e3 * go_ms}
+    clock = Clock(took, {V0: 0.0, VARIANT: 0.0})
+    assert block(clock, 0, False) == pytest.approx([1e3 * go_ms / PASSES] * 4)
+    assert [what for _, what in clock.heard].count(GO) == 4 * batches
+
+
 # -- the pipes ------------------------------------------------------------------------------------------------------
 
 

@@ -98,7 +98,7 @@ def test_place_branches_and_launch_change_and_nothing_else() -> None:
     assert after is not None
     ast.parse(after)
     gone, new = changes(HEADS, after)
-    below = [line[4:] for line in gone if line.startswith(" " * 12)]
+    below = [line for line in gone if line.startswith(" " * 12)]
     assert [line for line in gone if not line.startswith(" " * 12)] == [
         "    head = tl.program_id(1)  # of both",
         "        if head < n_q:",
@@ -117,8 +117,12 @@ def test_place_branches_and_launch_change_and_nothing_else() -> None:
     assert new == [
         "    BLOCK_HEADS: tl.constexpr = 1,",
         "    # BLOCK_HEADS heads a program; those that are not there are masked.",
-        "    head = tl.program_id(1) * BLOCK_HEADS + tl.arange(0, BLOCK_HEADS)[:, None]  # of both",
-        *masked,
+        "    first_head = tl.program_id(1) * BLOCK_HEADS",
+        "    head = first_head + tl.arange(0, BLOCK_HEADS)[:, None]  # of both",
+        "        if first_head < n_q:",
+        *masked[:4],
+        "        if first_head < n_k:",
+        *masked[4:],
         f"    # {heads_at_once.WHY}",
         "    block_heads = min(1 << (n_heads - 1).bit_length(), 8) if batch * length * n_heads >= 16384 else 1",
         "    _turn[(batch * length, (n_heads + block_heads - 1) // block_heads)](",
@@ -209,6 +213,7 @@ def test_kernels_of_rows_have_no_heads(kernel: str) -> None:
         ("a grid that is a function", "(batch * length, n_heads)", "lambda meta: (batch * length, n_heads)"),
         ("a grid of one axis more", "(batch * length, n_heads)", "(batch * length, n_heads, 1)"),
         ("a name that the kernel needs", "    token = ", "    BLOCK_HEADS = 1\n    token = "),
+        ("a name of what it begins with", "    token = ", "    first_head = 1\n    token = "),
         ("a name that the launch needs", "    n_heads = ", "    block_heads = 1\n    n_heads = "),
     ],
 )  # fmt: skip

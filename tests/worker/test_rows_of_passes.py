@@ -34,7 +34,9 @@ class Op(torch.autograd.Function):
 
 
 class Event:
-    """At a millisecond an entry of what was said."""
+    """At a millisecond an entry of what was said, or at what else that takes."""
+
+    each = 1.0
 
     def __init__(self, *, enable_timing: bool) -> None:
         self.at = 0
@@ -43,7 +45,7 @@ class Event:
         self.at = len(Op.said)
 
     def elapsed_time(self, end: Event) -> float:
-        return float(end.at - self.at)
+        return Event.each * (end.at - self.at)
 
 
 @pytest.fixture(autouse=True)
@@ -61,6 +63,18 @@ def test_a_pass_takes_what_lies_between_the_ends_of_the_first_and_the_last(direc
     contents = gpu_inputs.drawn(call(direction), {})
     assert looking._in_a_row(Op, call(direction), contents, 5) == pytest.approx(1000 * calls)
     assert len(Op.said) == (looking.ROWS + 1) * 6 * (1 if direction == "forward" else 2)
+
+
+@pytest.mark.parametrize(
+    ("each_ms", "rows"),
+    [(2.9, looking.ROWS), (3.0, looking.ROWS), (3.2, 19), (30.0, looking.FEWEST), (1e4, looking.FEWEST)],
+)
+def test_long_passes_are_read_in_fewer_rows(each_ms: float, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of five: of 16 ms each three tenths of a second are over with the nineteenth."""
+    monkeypatch.setattr(Event, "each", each_ms)
+    contents = gpu_inputs.drawn(call("forward"), {})
+    assert looking._in_a_row(Op, call("forward"), contents, 5) == pytest.approx(1000 * each_ms)
+    assert len(Op.said) == (rows + 1) * 6
 
 
 def test_where_memory_is_short_rows_are_but_never_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
