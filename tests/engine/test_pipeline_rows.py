@@ -78,11 +78,11 @@ def test_the_loop_the_constant_and_the_launch_change_and_nothing_else() -> None:
         "    ROW_STAGES: tl.constexpr = 1,",
         "    for row in tl.range(first, last, num_stages=ROW_STAGES):  # one after the other",
         f"    # {pipeline_rows.WHY}",
-        "    row_stages = 3 if BLOCK_SIZE * x.element_size() <= 49152 else 1",
+        "    row_stages = 3 if n_cols % 16 == 0 and BLOCK_SIZE * x.element_size() <= 49152 else 1",
         "        ROW_STAGES=row_stages,",
     ]
     assert "    WITH_SUM: tl.constexpr = True,\n    ROW_STAGES: tl.constexpr = 1,\n):" in after
-    assert "row_stages = 3 if BLOCK_SIZE * x.element_size() <= 49152 else 1\n    # a program on each" in after
+    assert "49152 else 1\n    # a program on each" in after
 
 
 def test_rows_of_all_tensors_count_that_a_turn_loads() -> None:
@@ -102,7 +102,7 @@ def test_a_launch_in_a_branch_asks_there() -> None:
     after = pipelined(f"{RUN[:start]}    if n_cols > 256:\n{indented}")
     assert after is not None
     ast.parse(after)
-    assert "        row_stages = 3 if BLOCK_SIZE * x.element_size() <= 49152 else 1\n" in after
+    assert "        row_stages = 3 if n_cols % 16 == 0 and BLOCK_SIZE * x.element_size() <= 49152 else 1\n" in after
 
 
 @pytest.mark.parametrize(
@@ -235,6 +235,33 @@ def test_rows_of_what_may_not_be_there_are_not_asked_for_their_size(asks: str, t
     assert (pipelined(text) is not None) is taken
 
 
+@pytest.mark.parametrize(
+    ("why", "before", "after", "asked"),
+    [
+        ("rows that are never cut", ", mask=mask", "", True),
+        ("nobody compares columns", "    mask = cols < n_cols\n", "    mask = cols != n_cols\n", False),
+        ("two widths", "    mask = cols < n_cols\n", "    mask = (cols < n_cols) & (cols < x_stride)\n", False),
+        (
+            "rows are compared as well",
+            "    mask = cols < n_cols\n",
+            "    mask = (cols < n_cols) & (cols < n_rows)\n",
+            True,
+        ),
+        ("something else is", "    mask = cols < n_cols\n", "    mask = (cols < n_cols) & (pid < n_rows)\n", True),
+        ("a width that is counted out", "        n_cols,\n", "        x.shape[1],\n", False),
+    ],
+)
+def test_rows_that_are_no_whole_vectors_are_loaded_when_they_are_needed(
+    why: str, before: str, after: str, asked: bool
+) -> None:
+    text = RUN.replace(before, after)
+    assert text != RUN, why
+    found = pipelined(text)
+    assert found is not None
+    assert ("row_stages = 3 if n_cols % 16 == 0 and " in found) is asked
+    assert ("row_stages = 3 if BLOCK_SIZE" in found) is not asked
+
+
 def test_each_load_of_a_turn_counts_whatever_it_is_of() -> None:
     loads = "        total += tl.load(w_ptr + cols) + tl.load(w_ptr + 2 * n_cols + cols)\n"
     text = RUN.replace("        row_ptr =", f"{loads}        row_ptr =").replace(
@@ -242,7 +269,7 @@ def test_each_load_of_a_turn_counts_whatever_it_is_of() -> None:
     )
     after = pipelined(text.replace("        out,\n", "        out,\n        w,\n"))
     assert after is not None
-    assert "row_stages = 3 if BLOCK_SIZE * (2 * w.element_size() + x.element_size()) <= 49152 else 1" in after
+    assert "and BLOCK_SIZE * (2 * w.element_size() + x.element_size()) <= 49152 else 1" in after
 
 
 def test_what_is_new_is_a_constant_wherever_the_others_stand() -> None:
@@ -259,7 +286,7 @@ def test_rows_that_some_of_the_others_share_count_as_well() -> None:
     shared = shared.replace("        out,\n", "        out,\n        w,\n")
     after = pipelined(shared)
     assert after is not None
-    assert "row_stages = 3 if BLOCK_SIZE * (w.element_size() + x.element_size()) <= 49152 else 1" in after
+    assert "and BLOCK_SIZE * (w.element_size() + x.element_size()) <= 49152 else 1" in after
 
 
 TUNED = '''"""An op in the shape that dyt of Liger has."""

@@ -78,12 +78,14 @@ def test_a_journal_that_lies_there_goes_on(place: Path) -> None:
     assert journal(place, "tvd")[0] == "before" and len(journal(place, "tvd")) == 2
 
 
-def test_a_winner_of_elsewhere_that_lies_there_is_tried_first(place: Path) -> None:
-    (place / "out" / "tvd").mkdir(parents=True)
-    (place / "out" / "tvd" / "try.jsonl").write_text("elsewhere\n", encoding="utf-8")
+def test_what_lies_there_to_be_tried_is_tried_first(place: Path) -> None:
+    """The winner of elsewhere, a file that somebody wrote, or both."""
+    found = [(place / "out").resolve() / "tvd" / name for name in ("try.jsonl", "try.py")]
+    found[0].parent.mkdir(parents=True)
+    for version in found:
+        version.write_text("elsewhere\n", encoding="utf-8")
     played(place, 300, "tvd:60:1 geglu:60:1")
-    found = (place / "out").resolve() / "tvd" / "try.jsonl"
-    assert journal(place, "tvd")[0].endswith(f"--max-variants 1 --try {found}")
+    assert journal(place, "tvd")[0].endswith(f"--max-variants 1 --try {found[0]} --try {found[1]}")
     assert journal(place, "geglu")[0].endswith("--max-variants 1")
 
 

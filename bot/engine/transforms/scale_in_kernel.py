@@ -5,6 +5,9 @@ has no dimensions. For torch it is a tensor to be broadcast, and its general ker
 an H200 tvd's backward, which is little else, kept the GPU busy for 458 us (4096 x 32000 in bfloat16), and 123 us is
 what its bytes take.
 
+Whole blocks are moved without a mask: with one the GPU was asked for two bytes at a time wherever the number of
+elements is no multiple of 16, and jsd's backward of 4095 x 32065 took 515 us where torch takes 295.
+
 Looked for behind the usual shortcut, `torch.equal(grad_output, torch.tensor(1.0, ...))` or the same read by the host,
 which stays: where the number is one, what the forward pass made is handed out itself, and a kernel that found that out
 would have to copy it all the same, or to write over what a second backward pass needs. So the host goes on waiting, and
@@ -29,10 +32,14 @@ PRODUCT = m.BinaryOperation(left=m.Name(), operator=m.Multiply(), right=m.Name()
 NAMES = ("_scale_kernel", "_scaled")
 HELPER = '''@triton.jit
 def _scale_kernel(out_ptr, x_ptr, factor_ptr, n_elements, BLOCK_SIZE: tl.constexpr):
-    offsets = tl.program_id(0).to(tl.int64) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
-    mask = offsets < n_elements
-    x = tl.load(x_ptr + offsets, mask=mask, other=0.0)
-    tl.store(out_ptr + offsets, x * tl.load(factor_ptr), mask=mask)
+    start = tl.program_id(0).to(tl.int64) * BLOCK_SIZE
+    offsets = start + tl.arange(0, BLOCK_SIZE)
+    if start + BLOCK_SIZE <= n_elements:  # without a mask it is vectors, however many elements there are
+        tl.store(out_ptr + offsets, tl.load(x_ptr + offsets) * tl.load(factor_ptr))
+    else:
+        mask = offsets < n_elements
+        x = tl.load(x_ptr + offsets, mask=mask, other=0.0)
+        tl.store(out_ptr + offsets, x * tl.load(factor_ptr), mask=mask)
 
 
 def _scaled(x, factor):

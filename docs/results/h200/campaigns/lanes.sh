@@ -7,8 +7,8 @@
 # each kernel the seconds that it may take, how many variants (8 if nothing is said), and after how many minutes it
 # begins no more of them, so that the tests of the best still fit (`jsd:570:6:6`). A journal that lies in
 # OUT/<kernel> goes on, one without the library's texts too, such as those beside this file; of one that lies there as
-# try.jsonl, of a GPU of another kind say, the winner is tried first. `kernelwright` and the target's Python are those on
-# the PATH; KERNELWRIGHT="python docs/results/h200/rounds/stages.py" leaves a stages.csv beside each journal.
+# try.jsonl, of a GPU of another kind say, the winner is tried first, and so is a kernel's file that lies there as
+# try.py. `kernelwright` and the target's Python are those on the PATH; KERNELWRIGHT="python docs/results/h200/rounds/stages.py" leaves a stages.csv beside each journal.
 # UNTIL="running tests" stops a campaign as if by the clock at the first line of its log that has these words.
 set -u
 
@@ -30,7 +30,7 @@ ended_by() { # a campaign, once its log has such a line
 }
 
 lane() {
-  local gpu=$1 kernel seconds variants minutes left tree begun late campaign
+  local gpu=$1 kernel seconds variants minutes left tree begun late campaign version
   shift
   tree=$(mktemp -d)/liger
   git clone -q "$stock" "$tree"
@@ -43,7 +43,9 @@ lane() {
     begun=() late=() first=()
     [ -z "$minutes" ] || late=(--minutes "$minutes")
     [ ! -f "$out/$kernel/journal.jsonl" ] || begun=(--resume "$out/$kernel/journal.jsonl")
-    [ ! -f "$out/$kernel/try.jsonl" ] || first=(--try "$out/$kernel/try.jsonl")
+    for version in "$out/$kernel/try.jsonl" "$out/$kernel/try.py"; do
+      [ ! -f "$version" ] || first+=(--try "$version")
+    done
     (
       cd "$tree" || exit
       export STAGES="$out/$kernel/stages.csv" CUDA_VISIBLE_DEVICES=$gpu
