@@ -3,6 +3,7 @@ were scored."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import secrets
 import sys
@@ -120,6 +121,13 @@ def _of_nobody(profile: Profile, count: int, seed: int | None, python: str) -> A
     return Asked(drawn(profile.suite, sizes, seed), seed=seed)
 
 
+def _of_both(script: Asked, nobody: Asked) -> Asked:
+    """What both name is the script's."""
+    known = {(one.sizes, one.dtype) for one in script.sweep}
+    others = tuple(one for one in nobody.sweep if (one.sizes, one.dtype) not in known)
+    return dataclasses.replace(script, sweep=(*script.sweep, *others), seed=nobody.seed)
+
+
 def _timed(
     profile: Profile, suite: Suite, root: Path, python: str, gpu: Gpu, files: tuple[SourceFile, ...]
 ) -> tuple[Measurement, Measurement]:
@@ -147,6 +155,7 @@ def _timed(
 @click.option("--json", "target", type=click.Path(path_type=Path, dir_okay=False), help="Where the raw blocks go.")
 @click.option("--python", default=sys.executable, show_default="this one", help="The target's Python.")
 @click.option("--drawn", "count", type=Whole(min=1, max=MOST_DRAWN), help="So many sizes that nobody named instead.")
+@click.option("--scripted", is_flag=True, help="The script's sizes as well as the drawn ones.")
 @click.option("--seed", type=Whole(min=0), help="What they are drawn with.", show_default="another each time")
 def harvested(
     file: Path,
@@ -155,14 +164,15 @@ def harvested(
     target: Path | None,
     python: str,
     count: int | None,
+    scripted: bool,
     seed: int | None,
 ) -> int:
     """Time the winner of the journal FILE on sizes that its campaign did not score.
 
     Those are what the library's own benchmark script measures, read from it without running it on a GPU
     (`kernelwright cases` shows them); or with --drawn some between half the least and twice the most of what was
-    scored. They are played beside v0 in three fresh processes, each slot verified, as in a campaign. What comes of it
-    decides nothing.
+    scored, and with --scripted both. They are played beside v0 in three fresh processes, each slot verified, as in a
+    campaign. What comes of it decides nothing.
     """
     if seed is not None and count is None:
         raise UserError(
@@ -181,7 +191,9 @@ def harvested(
             reason=ReasonCode.BAD_VALUE,
         )
     gpu, files = the_gpu(WITHOUT), sources_of(campaign, number)
-    asked = _of_script(profile, root, python) if count is None else _of_nobody(profile, count, seed, python)
+    asked = _of_script(profile, root, python) if count is None or scripted else Asked(())
+    if count is not None:
+        asked = _of_both(asked, _of_nobody(profile, count, seed, python))
     suite = suite_for(profile.site.kernel, asked.sweep)
     if not suite.cases:
         click.echo("\n".join(f"{one.told}: {one.left_out}" for one in asked.sweep))

@@ -47,7 +47,7 @@ class HarvestedRun(Word):
     gpu: str = ""
     """What the script was told is there."""
     seed: int | None = None
-    """Where the sizes are no script's: what they were drawn with."""
+    """What those that are no script's were drawn with."""
     sweep: tuple[Swept, ...]
     suite: Suite
     baseline: Measurement

@@ -58,8 +58,9 @@ def _columns(lines: Sequence[Sequence[str]]) -> Iterator[str]:
 def lines(run: HarvestedRun, figures: Sequence[Beside] | str, most_slower: float) -> list[str]:
     """For a terminal. `figures`, or why there are none; `most_slower` is what a verdict lets pass."""
     gpu = run.baseline.runner.gpu_name or "a GPU"
-    sizes = f"sizes of {run.benchmark}" if run.seed is None else f"sizes drawn with seed {run.seed}"
-    said = [f"{run.kernel}, {variant_name(run.variant)} beside v0 on {gpu}, {sizes}", ""]
+    named = [f"sizes of {run.benchmark}"] if run.benchmark else []
+    drawn = [f"sizes drawn with seed {run.seed}"] if run.seed is not None else []
+    said = [f"{run.kernel}, {variant_name(run.variant)} beside v0 on {gpu}, {' and '.join((*named, *drawn))}", ""]
     if isinstance(figures, str):
         said += [figures]
     else:
