@@ -46,6 +46,12 @@ class Numbers:
     """One line of comment above the first changed statement."""
     up_to: int | None = None
     """Columns; launches for wider rows keep what they have."""
+    whole: bool = False
+    """Whether rows whose width is no multiple of `kernels.WHOLE` keep what they have, too."""
+
+    @property
+    def keeps(self) -> bool:
+        return self.up_to is not None or self.whole
 
 
 def _shared_with_others(module: cst.Module, site: LaunchSite, name: str) -> bool:
@@ -156,8 +162,11 @@ def _is_known(site: LaunchSite, value: cst.BaseExpression, at: int) -> bool:
 
 
 def _narrowed(text: str, numbers: Numbers, site: LaunchSite, old: str) -> str:
-    """The expression, for rows up to so many columns."""
-    return text if numbers.up_to is None else f"{text} if {_width(site, numbers)} <= {numbers.up_to} else {old}"
+    """The expression, for the rows that it is meant for."""
+    width = _width(site, numbers) if numbers.keeps else ""
+    asked = [f"{width} <= {numbers.up_to}"] if numbers.up_to is not None else []
+    asked += [f"{width} % {kernels.WHOLE} == 0"] if numbers.whole else []
+    return f"{text} if {' and '.join(asked)} else {old}" if asked else text
 
 
 def _width(site: LaunchSite, numbers: Numbers) -> str:
@@ -278,11 +287,11 @@ def _write_one(module: cst.Module, numbers: Numbers, index: int, before: cst.Mod
             site = _only_site(module, numbers, index)
             text = _with_block(template, _block_text(site, numbers)) if "{block}" in template else template
             text = with_most(text, before)
-            keeps = numbers.up_to is not None
-            text = _narrowed(text, numbers, site, _old(site, name)) if keeps else text
+            text = _narrowed(text, numbers, site, _old(site, name)) if numbers.keeps else text
             module = by_place.by_name(module, site, name)
             site = _only_site(module, numbers, index)
-            module, why = source.replaced(module, site.function, _number(site, name, text, why, keeps=keeps)), ""
+            changed = _number(site, name, text, why, keeps=numbers.keeps)
+            module, why = source.replaced(module, site.function, changed), ""
     return module
 
 

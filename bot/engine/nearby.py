@@ -115,6 +115,13 @@ def _asks_what_it_is(test: cst.BaseExpression) -> bool:
     return any(word in source.code(test) for word in OF_ITS_KIND)
 
 
+def _grows_with(test: cst.BaseExpression, target: cst.ComparisonTarget) -> bool:
+    """Whether what holds of a comparison holds of the whole: it is that, or one of several below `and` and `or`."""
+    if isinstance(test, cst.BooleanOperation):
+        return _grows_with(test.left, target) or _grows_with(test.right, target)
+    return isinstance(test, cst.Comparison) and [target] == list(test.comparisons)
+
+
 def _lines(text: str) -> frozenset[str]:
     return frozenset(line.strip().removesuffix(",") for line in text.splitlines())
 
@@ -224,8 +231,8 @@ class _Reader:
                 place = _Place(number, name, "bound", is_made=path.depth > 0)
                 if not isinstance(target.operator, ORDERED):
                     continue
-                is_all = isinstance(one, cst.Comparison) and [target] == list(one.comparisons)
-                yield self._told(place, choice, target, path) if is_all and path.is_whole and path.given else place
+                known = _grows_with(one, target) and path.is_whole and path.given
+                yield self._told(place, choice, target, path) if known else place
 
     def _told(self, place: _Place, choice: cst.IfExp, target: cst.ComparisonTarget, path: _Path) -> _Place:
         """With a smaller bound less of what holds holds, and with a larger one more: who is another then was given this

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from bot.analysis.estimate import Price, price_on, timed
 from bot.analysis.stats import geometric_mean
 from bot.engine import launch_numbers
+from bot.engine.kernels import WHOLE
 from bot.engine.most_warps import ANYWHERE, MOST_WARPS
 from bot.engine.source import ESTIMATED, MEASURED
 from bot.engine.space import PER_THREAD, THREADS_PER_WARP, Followed, block_constant, followed, next_power
@@ -65,9 +66,12 @@ class Rule:
     says: str
     cap: int | None = None
     up_to: int | None = None
+    whole: bool = False
+    """Whether only rows of whole vectors have them."""
 
     def of(self, row: Row) -> Config:
-        return row.now if self.up_to is not None and row.width > self.up_to else self.config(row.block)
+        wide = self.up_to is not None and row.width > self.up_to
+        return row.now if wide or (self.whole and row.width % WHOLE) else self.config(row.block)
 
     def config(self, block: int) -> Config:
         taken = block if self.cap is None else min(block, self.cap)
@@ -180,6 +184,11 @@ def _edges(rows: Sequence[Row]) -> list[int]:
 
 def _up_to(rule: Rule, edge: int) -> Rule:
     return replace(rule, up_to=edge, says=f"{rule.says}, rows up to {edge}")
+
+
+def whole(choice: Choice) -> Choice:
+    """The same for rows of whole vectors alone: a race among such says nothing of others."""
+    return replace(choice, rule=replace(choice.rule, whole=True, says=f"{choice.rule.says}, rows of whole vectors"))
 
 
 def _gains(rule: Rule, rows: Sequence[Row]) -> list[float] | None:
@@ -298,7 +307,7 @@ def estimated(choice: Choice, arch: str) -> str:
 
 def raced(choice: Choice, arch: str) -> str:
     """And beside one that won a race: no figure, for a dozen blocks of one process are none to publish."""
-    over = " over the scored shapes" if choice.rule.up_to is None else ""
+    over = " over the scored shapes" if choice.rule.up_to is None and not choice.rule.whole else ""
     return f"{_said(choice)}: first in a race{over} {MEASURED}{arch})."
 
 
@@ -320,5 +329,6 @@ def write(text: str, rule: Rule, why: str = "") -> str:
         block=f"min({{block}}, {rule.cap})" if rule.cap is not None else None,
         why=why,
         up_to=rule.up_to,
+        whole=rule.whole,
     )
     return launch_numbers.write(text, numbers)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from bot.engine import launch_numbers, settings_table, source, steps
+from bot.engine import kernels, launch_numbers, settings_table, source, steps
 from bot.engine.settings_table import Choice, Row
 from bot.engine.source import NotUnderstood
+from bot.model.campaign import Round
+from bot.model.measurement import Case
 from bot.model.variant import Hypothesis, Proposal, SourceFile
 from bot.proposers.brief import Brief
 
@@ -39,15 +41,24 @@ def _launching(brief: Brief, kernel: str) -> SourceFile | None:
     return None
 
 
+def _file_of(brief: Brief, kernel: str) -> SourceFile | None:
+    """A kernel of the library's other files may have other users: its launches here are this op's own."""
+    return brief.file_of(kernel) or _launching(brief, kernel)
+
+
+def _knows_width(brief: Brief, kernel: str, block_name: str) -> bool:
+    file = _file_of(brief, kernel)
+    return file is not None and bool(block_name) and launch_numbers.knows_width(file.text, kernel, block_name)
+
+
 def chosen(brief: Brief, tables: Tables) -> tuple[Choice, ...]:
     """The rule for each kernel that promises something, the largest gain first."""
     found = []
     for kernel, (name, rows) in tables.items():
-        # A kernel of the library's other files may have other users: its launches here are this op's own.
-        file = brief.file_of(kernel) or _launching(brief, kernel)
+        file = _file_of(brief, kernel)
         if file is not None:
             blocks = bool(name) and steps.by_block(file.text, kernel, name)
-            narrow = bool(name) and launch_numbers.knows_width(file.text, kernel, name)
+            narrow = _knows_width(brief, kernel, name)
             choice = settings_table.choose(rows, kernel, name, blocks=blocks, narrow=narrow)
             found += [choice] if choice is not None else []
     return tuple(sorted(found, key=lambda choice: -choice.gain))
@@ -90,14 +101,37 @@ def _proposal(
     return Proposal(files=files, hypothesis=hypothesis, proposer=by)
 
 
+def _is_odd(case: Case) -> bool:
+    return any(size % kernels.WHOLE for _, size in case.shape)
+
+
+def _refused_where_odd(played: Round) -> bool:
+    """Whether nothing is held against it but sizes that nobody named and that are no whole vectors."""
+    if not played.is_rejected or played.verdict is None or played.measurement is None:
+        return False
+    odd = {one.case.id for one in played.measurement.unseen if _is_odd(one.case)}
+    against = [finding.case for finding in played.verdict.findings if finding.severity == "reject"]
+    return bool(against) and odd.issuperset(against)
+
+
+def _of_whole_rows(brief: Brief, choices: tuple[Choice, ...]) -> tuple[Choice, ...]:
+    """What is left of the rules where each that can tell keeps to rows of whole vectors."""
+    return tuple(
+        settings_table.whole(choice) if _knows_width(brief, choice.rule.kernel, choice.rule.block_name) else choice
+        for choice in choices
+    )
+
+
 def proposals(
     brief: Brief, tables: Tables, technique: str, title: str, of: Origin, by: str
 ) -> Iterator[Proposal | None]:
-    """All kernels at once; after a rejection each on its own, so that a good rule is not lost with a bad one. Where all
-    of them gained too little, a part gains less."""
+    """All kernels at once; after a rejection for odd sizes alone, without those; after any each on its own, so that a
+    good rule is not lost with a bad one. Where all of them gained too little, a part gains less."""
     choices, earlier = chosen(brief, tables), brief.rounds_with(technique)
     if choices and not earlier:
         yield _proposal(brief, choices, technique, title, of, by)
+    if earlier and _refused_where_odd(earlier[0]) and (spared := _of_whole_rows(brief, choices)) != choices:
+        yield _proposal(brief, spared, f"{technique}:whole", f"{title}, for rows of whole vectors", of, by)
     if earlier and earlier[0].is_rejected and len(choices) > 1:
         for choice in choices:
             kernel = choice.rule.kernel

@@ -386,6 +386,19 @@ _k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE{", " if passed else ""}{passed
     assert any(one.rstrip(",)").endswith(line) for one in new)
 
 
+@pytest.mark.parametrize(
+    ("up_to", "asked"), [(None, "n_cols % 16 == 0"), (32768, "n_cols <= 32768 and n_cols % 16 == 0")]
+)
+def test_numbers_for_rows_of_whole_vectors_leave_others_what_they_have(up_to: int | None, asked: str) -> None:
+    body = """
+num_warps = 8 if wide else 32
+BLOCK_SIZE = triton.next_power_of_2(n_cols)
+_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=num_warps)
+"""
+    _, new = changes(op(body), write(op(body), Numbers("_k", warps="16", up_to=up_to, whole=True)))
+    assert new == [f"    num_warps = 16 if {asked} else num_warps"]
+
+
 @pytest.mark.parametrize("made", ["settings(n_cols)", "triton.next_power_of_2(n_cols // 2)", "1024"])
 def test_how_wide_a_row_is_has_to_stand_there(made: str) -> None:
     body = f"""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from itertools import pairwise
 
+import pytest
+
 from bot.engine.nearby import MOST, MOST_HELD, Nearby, _numbers, nearby, with_numbers
 from bot.engine.source import parse
 
@@ -236,9 +238,20 @@ def test_a_choice_of_three_and_one_the_other_way_round() -> None:
 
 
 def test_of_a_bound_among_others_or_of_another_kind_nobody_knows() -> None:
-    for test in ("n_cols <= 256 and wide", "128 < n_cols <= 256", "not n_cols <= 256"):
+    for test in ("128 < n_cols <= 256", "not n_cols <= 256", "wide and not n_cols <= 256"):
         assert set(in_choice(f"t = 4 if {test} else 2").values()) == {None}, test
     assert in_choice("t = 4 if n_cols <= 256 else n_cols")["512 in place of 256 for the bound of t"] is None
+
+
+@pytest.mark.parametrize(
+    "test", ["n_cols % 16 == 0 and n_cols <= 256", "n_cols <= 256 or wide", "n_cols <= 256 and (wide or n_cols)"]
+)
+def test_a_bound_among_others_holds_for_more_as_it_would_alone(test: str) -> None:
+    """What is no bound is no number of the race."""
+    assert in_choice(f"t = 4 if {test} else 2") == {
+        "128 in place of 256 for the bound of t": frozenset({4}),
+        "512 in place of 256 for the bound of t": frozenset({2}),
+    }
 
 
 def test_a_number_that_two_launches_are_given_by_other_names_is_of_both() -> None:

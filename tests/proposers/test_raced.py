@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from bot.engine import race_field, settings_table
+from bot.engine.settings_table import Row
 from bot.model.commands import Goal
-from bot.model.measurement import Evidence, Measurement, Timing
+from bot.model.measurement import Evidence, Measurement, Timing, Unseen
 from bot.model.race import Lap, Numbers, Race, Racer
 from bot.model.variant import SourceFile
-from bot.model.verdict import Decision
-from bot.proposers import engine, exhausted, raced, warps
+from bot.model.verdict import Decision, Finding
+from bot.proposers import engine, exhausted, raced, rules, warps
 from bot.proposers.brief import Brief
 from tests.proposers.scene import BWD, FWD, after, brief
 from tests.proposers.test_warps import told as after_a_rewrite
@@ -216,3 +218,71 @@ def test_a_kernel_of_another_module_gets_its_numbers_where_it_is_launched() -> N
         assert bool(ideas) == (why == "imported")
     (idea,) = raced.ideas(told(racer(16, 1.0, 1.5), sources=(SourceFile(path=path, text=IMPORTED),)), "engine")
     assert idea is not None and "BLOCK_SIZE // 512" in idea.files[0].text
+
+
+def unseen(name: str, *sizes: int) -> Unseen:
+    shape = tuple(zip(("rows", "cols"), sizes, strict=True))
+    return Unseen(case=FWD.model_copy(update={"id": name, "shape": shape}), confirm=())
+
+
+def refused_on(text: str, *against: str) -> list[str]:
+    """What is tried after the race's rules were refused for these cases: techniques, and the warps of each."""
+    first = told(racer(16, 1.0, 1.5), sources=(SourceFile(path=brief().sources[0].path, text=text),))
+    (idea,) = raced.ideas(first, "engine")
+    assert idea is not None
+    refused = after(first, idea, Decision.REJECTED)
+    (played,) = refused.rounds
+    assert played.verdict is not None
+    slower = [Finding(guardrail="unseen", severity="reject", message="slower", case=case) for case in against]
+    fitted = Finding(guardrail="unseen", severity="note", message="fitted")
+    measurement = refused.facts.model_copy(update={"unseen": (unseen("odd", 2048, 4097), unseen("whole", 2048, 4112))})
+    verdict = played.verdict.model_copy(update={"findings": (*slower, fitted)})
+    played = played.model_copy(update={"measurement": measurement, "verdict": verdict})
+    found = raced.ideas(dataclasses.replace(refused, rounds=(played,)), "engine")
+    return [
+        f"{one.hypothesis.technique}: {line.split('num_warps=')[1]}"
+        for one in found
+        if one is not None
+        for line in one.files[0].text.splitlines()
+        if "num_warps=" in line
+    ]
+
+
+WHOLE = "launch_parameters:whole: min(max(BLOCK_SIZE // 512, 1), 32) if n_cols % 16 == 0 else 32,"
+
+
+@pytest.mark.parametrize(
+    ("against", "tried"),
+    [
+        (("odd",), [WHOLE]),
+        (("odd", "odd"), [WHOLE]),
+        (("whole",), []),
+        (("odd", "whole"), []),
+        (("odd", FWD.id), []),
+        (("odd", ""), []),
+        ((), []),
+    ],
+    ids=["odd", "two of it", "whole", "both", "what is scored too", "something else too", "nothing"],
+)
+def test_numbers_that_odd_sizes_alone_speak_against_are_tried_for_whole_rows(
+    against: tuple[str, ...], tried: list[str]
+) -> None:
+    """A race among whole rows says nothing of others."""
+    assert refused_on(IMPORTED, *against) == tried
+
+
+def test_where_nobody_says_how_wide_a_row_is_there_is_no_such_rule() -> None:
+    hidden = IMPORTED.replace("triton.next_power_of_2(n_cols)", "settings(n_cols)")
+    assert refused_on(hidden, "odd") == []
+
+
+def test_what_is_told_of_a_rule_for_whole_rows() -> None:
+    first = told(racer(16, 1.0, 1.5), sources=(SourceFile(path=brief().sources[0].path, text=IMPORTED),))
+    (choice,) = rules.chosen(first, race_field.tables(first.race, first.facts, first.suite))  # type: ignore[arg-type]
+    spared = settings_table.whole(choice)
+    assert settings_table.raced(spared, "sm_90") == (
+        "16 elements a thread, rows of whole vectors: first in a race (measured on sm_90)."
+    )
+    row = Row(FWD.id, 1.0, 4096, (4096, 32), {(4096, 32): 2.0, (4096, 8): 1.0}, width=4096)
+    assert spared.rule.of(row) == (4096, 8)
+    assert spared.rule.of(dataclasses.replace(row, width=4097)) == (4096, 32)

@@ -32,8 +32,6 @@ PARAMETER, VARIABLE = "ROW_STAGES", "row_stages"
 MOST_BYTES = 49152
 """Of all rows loaded in one turn. Two turns are held: 96 KiB, and the smallest chips since Ampere have 99."""
 WHY_TUNED = "The rows to come are loaded while one is worked on; tuning drops a block that does not fit then."
-WHOLE = 16
-"""Triton is told of a number whether it is a multiple of this, and of nothing less."""
 WHY = "Rows of whole vectors that fit into shared memory are loaded while one before them is worked on."
 
 
@@ -127,7 +125,7 @@ def _launch(site: LaunchSite, kernel: cst.FunctionDef, run: Run) -> list[cst.Bas
     if source.loads(site.function, VARIABLE):
         raise NotUnderstood(f"{VARIABLE} is taken")
     width = runs.width_of(site, kernel, run)
-    whole = f"{width} % {WHOLE} == 0 and " if width else ""
+    whole = f"{width} % {kernels.WHOLE} == 0 and " if width else ""
     made = source.assignment(f"{VARIABLE} = {STAGES} if {whole}{size} <= {MOST_BYTES} else 1", WHY)
     return source.launched_after(site, [made], source.with_argument(site.call, PARAMETER, cst.Name(VARIABLE)))
 
