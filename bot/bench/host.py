@@ -59,9 +59,9 @@ is no matter."""
 PAIRS = 3
 """Pairs of processes at most. One pair may be some percent apart for as long as both live: longer is what is longer in
 all of them."""
-PLACE_S = 0.05
-"""What a place in a block takes at least, with what the GPU still has to do of the batch before: passes of a
-millisecond and more need no median of batches for that."""
+FEWEST_BATCHES, PLACE_S = 2, 0.05
+"""Batches that take so long together, with what the GPU has to do for them, are enough: beside passes of milliseconds
+a wrapper is no matter. Counted by the quickest, so that no hiccup ends a place."""
 BATCH_S, START_S, CELL_S = 10.0, 90.0, 150.0
 """For one frame; for those in which something is imported or compiled; for all of it."""
 Ask = Callable[[str, int, int], float]
@@ -143,11 +143,11 @@ def quickest(plan: Plan) -> tuple[Call, ...]:
 
 
 def _place(ask: Ask, arm: str, number: int) -> float:
-    took, spent = list[float](), 0.0
-    while len(took) < BATCHES and spent < PLACE_S:
-        spent += ask(arm, READY, number)
+    took, whole = list[float](), list[float]()
+    while len(took) < BATCHES and (len(took) < FEWEST_BATCHES or len(whole) * min(whole) < PLACE_S):
+        ready = ask(arm, READY, number)
         took.append(ask(arm, GO, number))
-        spent += took[-1]
+        whole.append(ready + took[-1])
     return median(took)
 
 

@@ -42,7 +42,7 @@ _BEYOND = re.compile(r"and is ([\d,]+ bytes? (?:after|before|inside) the nearest
 
 
 class Unreadable(Exception):
-    """The log is not what the tool writes."""
+    """What the tool found is not known: its log is not one, it was ended, or its worker did not come to its end."""
 
 
 @dataclass(frozen=True)

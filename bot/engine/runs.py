@@ -231,13 +231,13 @@ def rows_loaded(kernel: cst.FunctionDef, run: Run, *, may_add: bool = False) -> 
 
 def width_of(site: LaunchSite, kernel: cst.FunctionDef, run: Run) -> str:
     """The host's word for how wide a row is: what its columns are masked by. "" where they are not, or it has none."""
-    spread, bounds = columns.of_rows(kernel), set[str]()
+    places, bounds = columns.spread(kernel, columns.is_place), set[str]()
     for found in findall(kernel, m.Comparison(m.Name(), [m.ComparisonTarget(m.LessThan(), m.Name())])):
         compared = cst.ensure_type(found, cst.Comparison)
         bound = source.code(compared.comparisons[0].comparator)
-        if source.code(compared.left) in spread and bound in source.parameters(kernel) and bound != run.rows:
+        if source.code(compared.left) in places and bound in source.parameters(kernel) and bound != run.rows:
             bounds.add(bound)
-    value = given(site, kernel, bounds.pop()) if len(bounds) == 1 else None
+    value = kernels.told(site.call, kernel, bounds.pop()) if len(bounds) == 1 else None
     return source.code(value) if isinstance(value, cst.Name) else ""
 
 

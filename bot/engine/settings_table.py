@@ -186,11 +186,6 @@ def _up_to(rule: Rule, edge: int) -> Rule:
     return replace(rule, up_to=edge, says=f"{rule.says}, rows up to {edge}")
 
 
-def whole(choice: Choice) -> Choice:
-    """The same for rows of whole vectors alone: a race among such says nothing of others."""
-    return replace(choice, rule=replace(choice.rule, whole=True, says=f"{choice.rule.says}, rows of whole vectors"))
-
-
 def _gains(rule: Rule, rows: Sequence[Row]) -> list[float] | None:
     gains = [row.gain(rule.of(row)) for row in rows]
     known = [gain for gain in gains if gain is not None]
@@ -215,6 +210,12 @@ def _tried(rule: Rule, rows: Sequence[Row]) -> Choice | None:
     """None where a case is not known, or would pay for the others."""
     gains = _gains(rule, rows)
     return _choice(rule, gains, rows) if gains is not None and min(gains) >= KEPT else None
+
+
+def whole(choice: Choice, rows: Sequence[Row]) -> Choice | None:
+    """The same for rows of whole vectors alone, where that still promises something."""
+    found = _tried(replace(choice.rule, whole=True, says=f"{choice.rule.says}, rows of whole vectors"), rows)
+    return found if found is not None and found.gain >= WORTH_IT else None
 
 
 def _best(rows: Sequence[Row], kernel: str, name: str, *, blocks: bool) -> Choice | None:

@@ -9,7 +9,6 @@ from bot.engine import kernels, launch_numbers, settings_table, source, steps
 from bot.engine.settings_table import Choice, Row
 from bot.engine.source import NotUnderstood
 from bot.model.campaign import Round
-from bot.model.measurement import Case
 from bot.model.variant import Hypothesis, Proposal, SourceFile
 from bot.proposers.brief import Brief
 
@@ -101,37 +100,47 @@ def _proposal(
     return Proposal(files=files, hypothesis=hypothesis, proposer=by)
 
 
-def _is_odd(case: Case) -> bool:
-    return any(size % kernels.WHOLE for _, size in case.shape)
+def _widths(brief: Brief, rows: tuple[Row, ...]) -> set[str]:
+    """Which sizes of a case say how wide its rows are."""
+    shapes = {case.id: dict(case.shape) for case in brief.suite.cases}
+    names = {name for shape in shapes.values() for name in shape}
+    return {name for name in names if all(row.width and shapes[row.case].get(name) == row.width for row in rows)}
 
 
-def _refused_where_odd(played: Round) -> bool:
-    """Whether nothing is held against it but sizes that nobody named and that are no whole vectors."""
+def _refused_where_odd(played: Round, widths: set[str]) -> bool:
+    """Whether nothing is held against it but sizes that nobody named and where rows are no whole vectors."""
     if not played.is_rejected or played.verdict is None or played.measurement is None:
         return False
-    odd = {one.case.id for one in played.measurement.unseen if _is_odd(one.case)}
+    cases = [one.case for one in played.measurement.unseen]
+    odd = {case.id for case in cases if any(size % kernels.WHOLE for name, size in case.shape if name in widths)}
     against = [finding.case for finding in played.verdict.findings if finding.severity == "reject"]
     return bool(against) and odd.issuperset(against)
 
 
-def _of_whole_rows(brief: Brief, choices: tuple[Choice, ...]) -> tuple[Choice, ...]:
+def _of_whole_rows(brief: Brief, choices: tuple[Choice, ...], tables: Tables) -> tuple[Choice, ...]:
     """What is left of the rules where each that can tell keeps to rows of whole vectors."""
-    return tuple(
-        settings_table.whole(choice) if _knows_width(brief, choice.rule.kernel, choice.rule.block_name) else choice
-        for choice in choices
-    )
+    found = []
+    for choice in choices:
+        kernel = choice.rule.kernel
+        tells = _knows_width(brief, kernel, choice.rule.block_name)
+        kept = settings_table.whole(choice, tables[kernel][1]) if tells else choice
+        found += [kept] if kept is not None else []
+    return tuple(found)
 
 
 def proposals(
     brief: Brief, tables: Tables, technique: str, title: str, of: Origin, by: str
 ) -> Iterator[Proposal | None]:
-    """All kernels at once; after a rejection for odd sizes alone, without those; after any each on its own, so that a
+    """All kernels at once; after a rejection for odd rows alone, without those; after any each on its own, so that a
     good rule is not lost with a bad one. Where all of them gained too little, a part gains less."""
     choices, earlier = chosen(brief, tables), brief.rounds_with(technique)
     if choices and not earlier:
         yield _proposal(brief, choices, technique, title, of, by)
-    if earlier and _refused_where_odd(earlier[0]) and (spared := _of_whole_rows(brief, choices)) != choices:
-        yield _proposal(brief, spared, f"{technique}:whole", f"{title}, for rows of whole vectors", of, by)
+    widths = set[str]().union(*(_widths(brief, tables[choice.rule.kernel][1]) for choice in choices))
+    if earlier and _refused_where_odd(earlier[0], widths):
+        choices, before = _of_whole_rows(brief, choices, tables), choices
+        if choices != before:
+            yield _proposal(brief, choices, f"{technique}:whole", f"{title}, for rows of whole vectors", of, by)
     if earlier and earlier[0].is_rejected and len(choices) > 1:
         for choice in choices:
             kernel = choice.rule.kernel

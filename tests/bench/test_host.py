@@ -94,9 +94,27 @@ def test_the_arms_take_turns_and_nothing_is_laid_out_on_the_clock(flip: bool, or
     assert before == [(arm, READY) for arm in ran]
 
 
+def test_a_hiccup_is_one_of_several_batches() -> None:
+    hiccups = itertools.count()
+
+    def ask(arm: str, what: int, number: int) -> float:
+        return 0.5 if what == GO and next(hiccups) % BATCHES == 0 else 1e-3
+
+    assert block(ask, 0, False) == (0.0, 0.0, 0.0, 0.0)
+
+
 @pytest.mark.parametrize(
     ("ready_ms", "go_ms", "batches"),
-    [(1, 9.9, BATCHES), (1, 11.4, BATCHES), (1, 11.6, 4), (1, 48.9, 2), (1, 49.1, 1), (49.1, 1, 1), (900, 900, 1)],
+    [
+        (1, 9.9, BATCHES),
+        (1, 11.4, BATCHES),
+        (1, 11.6, 4),
+        (1, 15.6, 4),
+        (1, 15.7, 3),
+        (1, 24.1, 2),
+        (24.1, 1, 2),
+        (900, 900, 2),
+    ],
 )
 def test_a_place_of_long_passes_is_one_of_few_batches(ready_ms: float, go_ms: float, batches: int) -> None:
     """Long for whoever asks, or for the GPU, which is waited for before the next batch."""

@@ -168,19 +168,21 @@ def test_or_on_sizes_that_nobody_named(place: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_or_on_both_and_what_both_name_is_the_script_s(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep(monkeypatch, point(1024, 4096), point(3072, 4096, x="3072"), point(2047, 4097, dtype="float32", x="2047"))
     monkeypatch.setattr(module, "unseen_sizes", lambda *_: (sizes(2047, 4097), sizes(1024, 4096)))
-    done = typed(place, "--drawn", "2", "--seed", "7", "--scripted", "--json", str(place / "blocks.json"))
+    done = typed(place, "--drawn", "2", "--seed", "0", "--scripted", "--json", str(place / "blocks.json"))
     assert done.return_value == 0, done.exception
     lines = done.output.splitlines()
     script = "benchmark/scripts/benchmark_rms_norm.py"
-    assert lines[0] == f"rms_norm, v3 beside v0 on NVIDIA H200, sizes of {script} and sizes drawn with seed 7"
-    assert [re.split("  +", line)[:2] for line in lines[3:9:2]] == [
+    assert lines[0] == f"rms_norm, v3 beside v0 on NVIDIA H200, sizes of {script} and sizes drawn with seed 0"
+    assert [re.split("  +", line)[:2] for line in lines[3:11:2]] == [
         ["fwd 1024x4096 bf16", "T 1024 (ours)"],
         ["fwd 3072x4096 bf16", "T 3072 (ours)"],
-        ["fwd 2047x4097 bf16", "drawn with 7"],
+        ["fwd 2047x4097 fp32", "T 2047 (ours)"],
+        ["fwd 2047x4097 bf16", "drawn with 0"],
     ]
     run = HarvestedRun.model_validate_json((place / "blocks.json").read_text(encoding="utf-8"))
-    assert (run.seed, run.benchmark, run.gpu) == (7, script, GPU)
+    assert (run.seed, run.benchmark, run.gpu) == (0, script, GPU)
 
 
 def test_the_script_alone_needs_no_word_for_it(place: Path) -> None:

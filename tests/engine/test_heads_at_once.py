@@ -152,6 +152,12 @@ def test_the_result_is_the_one_of_before(tmp_path: Path) -> None:
     interpret(tmp_path, RUN, before=HEADS, after=after.replace(">= 16384", ">= 1"))
 
 
+def test_what_is_said_of_the_head_is_said_once_and_above_all() -> None:
+    after = at_once(HEADS.replace("    head = tl", "    # of queries and keys\n    head = tl"))
+    said = f"    # of queries and keys\n    # {heads_at_once.IN_KERNEL}\n    first_head ="
+    assert after is not None and said in after and after.count("# of queries and keys") == 1
+
+
 def test_a_load_without_a_mask_has_one_then() -> None:
     bare = HEADS.replace("even = tl.load(q_head + cols * 2, mask=mask, other=0.0)", "even = tl.load(q_head + cols * 2)")
     after = at_once(bare)
@@ -213,6 +219,9 @@ def test_kernels_of_rows_have_no_heads(kernel: str) -> None:
         ("a grid that is a function", "(batch * length, n_heads)", "lambda meta: (batch * length, n_heads)"),
         ("a grid of one axis more", "(batch * length, n_heads)", "(batch * length, n_heads, 1)"),
         ("a name that the kernel needs", "    token = ", "    BLOCK_HEADS = 1\n    token = "),
+        ("a row that becomes a head's", "            q_head = q_row +", "            q_row = q_row +"),
+        ("a name that a loop begins with", "    for start in", "    k_head = k_row\n    for start in"),
+        ("a name of both branches", "            first = tl.load(k_head", "            even = tl.load(k_head"),
         ("a name of what it begins with", "    token = ", "    first_head = 1\n    token = "),
         ("a name that the launch needs", "    n_heads = ", "    block_heads = 1\n    n_heads = "),
     ],

@@ -249,6 +249,14 @@ def test_rows_of_what_may_not_be_there_are_not_asked_for_their_size(asks: str, t
         ),
         ("something else is", "    mask = cols < n_cols\n", "    mask = (cols < n_cols) & (pid < n_rows)\n", True),
         ("a width that is counted out", "        n_cols,\n", "        x.shape[1],\n", False),
+        (
+            "what was loaded is compared",
+            "    tl.store(",
+            "    total = tl.where(total < x_stride, total, 0.0)\n    tl.store(",
+            True,
+        ),
+        ("with what is no width", "cols < n_cols", "cols <= n_cols", False),
+        ("a width of its own", "cols < n_cols", "cols < BLOCK_SIZE // 2", False),
     ],
 )
 def test_rows_that_are_no_whole_vectors_are_loaded_when_they_are_needed(
@@ -260,6 +268,22 @@ def test_rows_that_are_no_whole_vectors_are_loaded_when_they_are_needed(
     assert found is not None
     assert ("row_stages = 3 if n_cols % 16 == 0 and " in found) is asked
     assert ("row_stages = 3 if BLOCK_SIZE" in found) is not asked
+
+
+def test_a_width_that_no_launch_says_is_not_asked_for() -> None:
+    text = (
+        RUN.replace("    n_cols,\n    rows", "    rows")
+        .replace("        n_cols,\n        rows", "        rows")
+        .replace("    WITH_SUM: tl.constexpr = True,", "    n_cols: tl.constexpr = 128,")
+    )
+    found = pipelined(text)
+    assert found is not None and "row_stages = 3 if BLOCK_SIZE" in found
+
+
+def test_a_number_beside_the_columns_is_no_width() -> None:
+    text = RUN.replace("mask = cols < n_cols", "edge = 8\n    mask = (cols < n_cols) & (cols < edge)")
+    found = pipelined(text)
+    assert found is not None and "row_stages = 3 if n_cols % 16 == 0 and BLOCK_SIZE" in found
 
 
 def test_each_load_of_a_turn_counts_whatever_it_is_of() -> None:

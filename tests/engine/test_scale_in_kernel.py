@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,6 +71,32 @@ def test_there_is_nothing_to_scale_twice() -> None:
 def test_torch_multiplies_when_it_is_not_sure(why: str, before: str, after: str) -> None:
     assert before in BACKWARD
     assert scaled(BACKWARD.replace(before, after)) is None, why
+
+
+COMPILED = """
+import importlib.util, sys
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, compile
+
+spec = importlib.util.spec_from_file_location("op", sys.argv[1])
+op = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(op)
+types = {"out_ptr": "*bf16", "x_ptr": "*bf16", "factor_ptr": "*fp32", "n_elements": "i32", "BLOCK_SIZE": "constexpr"}
+aligned = {(at,): [["tt.divisibility", 16]] for at in (0, 1)}
+made = compile(ASTSource(op._scale_kernel, types, {(4,): 1024}, attrs=aligned), target=GPUTarget("cuda", 90, 32))
+print(*(made.asm["ptx"].count(f"{way}.global.v4.b32") for way in ("ld", "st")))
+"""
+
+
+def test_compiled_for_a_gpu_whole_blocks_are_vectors_however_many_elements_there_are(tmp_path: Path) -> None:
+    after = scaled(BACKWARD)
+    assert after is not None
+    (tmp_path / "op.py").write_text(after)
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    command = [sys.executable, "-c", COMPILED, str(tmp_path / "op.py")]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["1", "1"]
+    assert "    if start + BLOCK_SIZE <= n_elements:  #" in after, "the last block may be a whole one"
 
 
 RUN = """

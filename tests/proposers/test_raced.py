@@ -10,13 +10,13 @@ import pytest
 from bot.engine import race_field, settings_table
 from bot.engine.settings_table import Row
 from bot.model.commands import Goal
-from bot.model.measurement import Evidence, Measurement, Timing, Unseen
+from bot.model.measurement import Case, Evidence, Measurement, Timing, Unseen
 from bot.model.race import Lap, Numbers, Race, Racer
-from bot.model.variant import SourceFile
+from bot.model.variant import Proposal, SourceFile
 from bot.model.verdict import Decision, Finding
 from bot.proposers import engine, exhausted, raced, rules, warps
 from bot.proposers.brief import Brief
-from tests.proposers.scene import BWD, FWD, after, brief
+from tests.proposers.scene import BWD, FWD, SUITE, after, brief
 from tests.proposers.test_warps import told as after_a_rewrite
 
 FORWARD, BACKWARD = "_rms_norm_forward_kernel", "_rms_norm_backward_kernel"
@@ -220,35 +220,46 @@ def test_a_kernel_of_another_module_gets_its_numbers_where_it_is_launched() -> N
     assert idea is not None and "BLOCK_SIZE // 512" in idea.files[0].text
 
 
-def unseen(name: str, *sizes: int) -> Unseen:
-    shape = tuple(zip(("rows", "cols"), sizes, strict=True))
-    return Unseen(case=FWD.model_copy(update={"id": name, "shape": shape}), confirm=())
+def of(case: Case, *sizes: int, **fields: Any) -> Case:
+    return case.model_copy(update={"shape": tuple(zip(("rows", "cols"), sizes, strict=True)), **fields})
 
 
-def refused_on(text: str, *against: str) -> list[str]:
-    """What is tried after the race's rules were refused for these cases: techniques, and the warps of each."""
-    first = told(racer(16, 1.0, 1.5), sources=(SourceFile(path=brief().sources[0].path, text=text),))
+def raced_on(text: str, rows: int = 1000, cols: int = 4096, forward: float = 1.0) -> Brief:
+    """A race over rows of such a width, of a file that launches the kernels of another."""
+    suite = SUITE.model_copy(update={"cases": (of(FWD, rows, cols), of(BWD, rows, cols))})
+    return told(racer(16, forward, 1.5), sources=(SourceFile(path=brief().sources[0].path, text=text),), suite=suite)
+
+
+def next_of(first: Brief, *against: str, decision: Decision = Decision.REJECTED) -> list[Proposal]:
+    """What is tried after the race's rules were refused for these cases."""
     (idea,) = raced.ideas(first, "engine")
     assert idea is not None
-    refused = after(first, idea, Decision.REJECTED)
+    refused = after(first, idea, decision)
     (played,) = refused.rounds
     assert played.verdict is not None
     slower = [Finding(guardrail="unseen", severity="reject", message="slower", case=case) for case in against]
     fitted = Finding(guardrail="unseen", severity="note", message="fitted")
-    measurement = refused.facts.model_copy(update={"unseen": (unseen("odd", 2048, 4097), unseen("whole", 2048, 4112))})
+    sizes = {"odd": (1040, 4104), "whole": (1041, 4112)}
+    unseen = tuple(Unseen(case=of(FWD, *sizes[name], id=name), confirm=()) for name in sizes)
     verdict = played.verdict.model_copy(update={"findings": (*slower, fitted)})
+    measurement = first.facts.model_copy(update={"unseen": unseen})
     played = played.model_copy(update={"measurement": measurement, "verdict": verdict})
-    found = raced.ideas(dataclasses.replace(refused, rounds=(played,)), "engine")
+    found = raced.ideas(dataclasses.replace(first, rounds=(played,)), "engine")
+    return [one for one in found if one is not None]
+
+
+def refused_on(first: Brief, *against: str, decision: Decision = Decision.REJECTED) -> list[str]:
+    """Techniques, and the warps of each."""
     return [
         f"{one.hypothesis.technique}: {line.split('num_warps=')[1]}"
-        for one in found
-        if one is not None
+        for one in next_of(first, *against, decision=decision)
         for line in one.files[0].text.splitlines()
         if "num_warps=" in line
     ]
 
 
-WHOLE = "launch_parameters:whole: min(max(BLOCK_SIZE // 512, 1), 32) if n_cols % 16 == 0 else 32,"
+OF_WHOLE_ROWS = "min(max(BLOCK_SIZE // 512, 1), 32) if n_cols % 16 == 0 else 32"
+WHOLE = f"launch_parameters:whole: {OF_WHOLE_ROWS},"
 
 
 @pytest.mark.parametrize(
@@ -264,25 +275,51 @@ WHOLE = "launch_parameters:whole: min(max(BLOCK_SIZE // 512, 1), 32) if n_cols %
     ],
     ids=["odd", "two of it", "whole", "both", "what is scored too", "something else too", "nothing"],
 )
-def test_numbers_that_odd_sizes_alone_speak_against_are_tried_for_whole_rows(
+def test_numbers_that_odd_rows_alone_speak_against_are_tried_for_whole_ones(
     against: tuple[str, ...], tried: list[str]
 ) -> None:
-    """A race among whole rows says nothing of others."""
-    assert refused_on(IMPORTED, *against) == tried
+    """A race among whole rows says nothing of others; how many rows there are is no matter."""
+    assert refused_on(raced_on(IMPORTED), *against) == tried
 
 
-def test_where_nobody_says_how_wide_a_row_is_there_is_no_such_rule() -> None:
+def test_what_was_not_refused_has_no_other_round() -> None:
+    assert refused_on(raced_on(IMPORTED), "odd", decision=Decision.INCONCLUSIVE) == []
+
+
+def test_rows_that_were_odd_in_the_race_have_no_rule_for_whole_ones() -> None:
+    """It would give them nothing, so it promises nothing."""
+    assert refused_on(raced_on(IMPORTED, cols=4088), "odd") == []
+
+
+@pytest.mark.parametrize("rows", [4096, 1000])
+def test_where_nobody_says_how_wide_a_row_is_there_is_no_such_rule(rows: int) -> None:
+    """Nor where the number of rows might be it as well."""
     hidden = IMPORTED.replace("triton.next_power_of_2(n_cols)", "settings(n_cols)")
-    assert refused_on(hidden, "odd") == []
+    assert refused_on(raced_on(hidden, rows=rows), "odd") == []
+    assert bool(refused_on(raced_on(IMPORTED, rows=rows), "odd")) is (rows == 1000)
+
+
+def test_each_kernel_alone_is_tried_for_whole_rows_then_too() -> None:
+    both = IMPORTED.replace("_kernel\n\n", f"_kernel, {FORWARD}\n\n").replace(
+        "    return dy", f"    {FORWARD}[(n_rows,)](dy, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=8 * 4)\n    return dy"
+    )
+    tried = next_of(raced_on(both, forward=1.4), "odd")
+    assert [(one.hypothesis.technique, one.files[0].text.count("n_cols % 16 == 0")) for one in tried] == [
+        ("launch_parameters:whole", 2),
+        (f"launch_parameters:{BACKWARD}", 1),
+        (f"launch_parameters:{FORWARD}", 1),
+    ]
 
 
 def test_what_is_told_of_a_rule_for_whole_rows() -> None:
-    first = told(racer(16, 1.0, 1.5), sources=(SourceFile(path=brief().sources[0].path, text=IMPORTED),))
+    first = raced_on(IMPORTED)
     (choice,) = rules.chosen(first, race_field.tables(first.race, first.facts, first.suite))  # type: ignore[arg-type]
-    spared = settings_table.whole(choice)
+    row = Row(FWD.id, 1.0, 4096, (4096, 32), {(4096, 32): 2.0, (4096, 8): 1.0}, width=4096)
+    odd = dataclasses.replace(row, width=4097)
+    spared = settings_table.whole(choice, [row, odd])
+    assert spared is not None and settings_table.whole(choice, [odd]) is None
     assert settings_table.raced(spared, "sm_90") == (
         "16 elements a thread, rows of whole vectors: first in a race (measured on sm_90)."
     )
-    row = Row(FWD.id, 1.0, 4096, (4096, 32), {(4096, 32): 2.0, (4096, 8): 1.0}, width=4096)
-    assert spared.rule.of(row) == (4096, 8)
-    assert spared.rule.of(dataclasses.replace(row, width=4097)) == (4096, 32)
+    assert (spared.rule.of(row), spared.rule.of(odd), choice.rule.of(odd)) == ((4096, 8), (4096, 32), (4096, 8))
+    assert spared.gain == pytest.approx(2**0.5)

@@ -77,6 +77,14 @@ def test_long_passes_are_read_in_fewer_rows(each_ms: float, rows: int, monkeypat
     assert len(Op.said) == (rows + 1) * 6
 
 
+def test_a_hiccup_ends_no_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of a second in the first row, as of a process that starts."""
+    rows = iter([1e3, 1e6, *[5e3] * looking.ROWS])
+    monkeypatch.setattr(looking, "_row", lambda *_: next(rows))
+    assert looking._in_a_row(Op, call("forward"), {}, 5) == pytest.approx(1000)
+    assert len(list(rows)) == 1
+
+
 def test_where_memory_is_short_rows_are_but_never_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (0, 2**30))
     contents = gpu_inputs.drawn(call("forward"), {})
