@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-from bot.analysis.measured import CaseReading
 from bot.analysis.paired import clearly_slower
-from bot.analysis.stats import Incomparable, case_readings
+from bot.analysis.stats import Incomparable, case_readings, unseen_score
 from bot.model.harvested import Beside, HarvestedRun
-
-
-def _beside(case: str, found: CaseReading, *, slower: bool) -> Beside:
-    low, high = found.estimate.bounds or (None, None)
-    return Beside(
-        case=case,
-        before_us=found.before_us,
-        after_us=found.after_us,
-        ratio=found.estimate.ratio,
-        low=low,
-        high=high,
-        slower=slower,
-    )
 
 
 def figures(run: HarvestedRun) -> tuple[Beside, ...] | str:
@@ -35,4 +21,5 @@ def figures(run: HarvestedRun) -> tuple[Beside, ...] | str:
         return "not timed: no block was read"
     names = [case.id for case in run.suite.cases]
     slower = clearly_slower([found[name].estimate for name in names])
-    return tuple(_beside(name, found[name], slower=is_slower) for name, is_slower in zip(names, slower, strict=True))
+    scores = (unseen_score(name, found[name]) for name in names)
+    return tuple(Beside(score=score, slower=is_slower) for score, is_slower in zip(scores, slower, strict=True))

@@ -151,11 +151,11 @@ def score(baseline: Measurement, candidate: Measurement, suite: Suite, scope: Sc
         memory=memory,
         roof_percent=roof_percent(after, suite, primary_cases(suite, scope)),
         cases=tuple(pair.case_score(case, readings.get(case.id)) for case in suite.cases),
-        unseen=tuple(_unseen(name, reading) for name, reading in unseen_readings(candidate).items()),
+        unseen=tuple(unseen_score(name, reading) for name, reading in unseen_readings(candidate).items()),
     )
 
 
-def _unseen(name: str, reading: CaseReading) -> UnseenScore:
+def unseen_score(name: str, reading: CaseReading) -> UnseenScore:
     low, high = reading.estimate.bounds or (None, None)
     return UnseenScore(
         case=name,

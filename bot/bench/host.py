@@ -143,11 +143,11 @@ def quickest(plan: Plan) -> tuple[Call, ...]:
 
 
 def _place(ask: Ask, arm: str, number: int) -> float:
-    took, whole = list[float](), list[float]()
-    while len(took) < BATCHES and (len(took) < FEWEST_BATCHES or len(whole) * min(whole) < PLACE_S):
+    took, lasted = list[float](), list[float]()
+    while len(took) < BATCHES and (len(took) < FEWEST_BATCHES or len(lasted) * min(lasted) < PLACE_S):
         ready = ask(arm, READY, number)
         took.append(ask(arm, GO, number))
-        whole.append(ready + took[-1])
+        lasted.append(ready + took[-1])
     return median(took)
 
 

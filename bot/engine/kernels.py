@@ -14,7 +14,7 @@ from bot.engine.source import NotUnderstood
 NEW_AXIS = m.SubscriptElement(slice=m.Index(value=m.Name("None")))
 """As in `rows[:, None]`."""
 DOCSTRING = m.SimpleStatementLine([m.Expr(m.SimpleString())])
-WHOLE = 16
+MULTIPLE = 16
 """Triton is told of a number whether it is a multiple of this, and of nothing less."""
 PROGRAMS = {f"tl.program_id({axis})": axis for axis in range(3)}
 """Which axis of the grid is asked for."""

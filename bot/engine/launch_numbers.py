@@ -47,7 +47,7 @@ class Numbers:
     up_to: int | None = None
     """Columns; launches for wider rows keep what they have."""
     whole: bool = False
-    """Whether rows whose width is no multiple of `kernels.WHOLE` keep what they have, too."""
+    """Whether rows whose width is no multiple of `kernels.MULTIPLE` keep what they have, too."""
 
     @property
     def keeps(self) -> bool:
@@ -165,7 +165,7 @@ def _narrowed(text: str, numbers: Numbers, site: LaunchSite, old: str) -> str:
     """The expression, for the rows that it is meant for."""
     width = _width(site, numbers) if numbers.keeps else ""
     asked = [f"{width} <= {numbers.up_to}"] if numbers.up_to is not None else []
-    asked += [f"{width} % {kernels.WHOLE} == 0"] if numbers.whole else []
+    asked += [f"{width} % {kernels.MULTIPLE} == 0"] if numbers.whole else []
     return f"{text} if {' and '.join(asked)} else {old}" if asked else text
 
 

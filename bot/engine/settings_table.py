@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from bot.analysis.estimate import Price, price_on, timed
 from bot.analysis.stats import geometric_mean
 from bot.engine import launch_numbers
-from bot.engine.kernels import WHOLE
+from bot.engine.kernels import MULTIPLE
 from bot.engine.most_warps import ANYWHERE, MOST_WARPS
 from bot.engine.source import ESTIMATED, MEASURED
 from bot.engine.space import PER_THREAD, THREADS_PER_WARP, Followed, block_constant, followed, next_power
@@ -71,7 +71,7 @@ class Rule:
 
     def of(self, row: Row) -> Config:
         wide = self.up_to is not None and row.width > self.up_to
-        return row.now if wide or (self.whole and row.width % WHOLE) else self.config(row.block)
+        return row.now if wide or (self.whole and row.width % MULTIPLE) else self.config(row.block)
 
     def config(self, block: int) -> Config:
         taken = block if self.cap is None else min(block, self.cap)

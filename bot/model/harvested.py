@@ -6,6 +6,7 @@ from typing import Literal
 
 from bot.model.ids import CampaignId, Digest, VariantNumber
 from bot.model.measurement import Measurement, Suite
+from bot.model.verdict import UnseenScore
 from bot.model.word import Word
 
 
@@ -25,13 +26,7 @@ class Swept(Word):
 class Beside(Word):
     """One case of it, read block by block against v0."""
 
-    case: str
-    before_us: float
-    after_us: float
-    ratio: float
-    low: float | None
-    high: float | None
-    """Of 95 %, over fresh processes; None where these are too few."""
+    score: UnseenScore
     slower: bool = False
     """Whether it is clearly slower by more than a verdict lets pass, among all cases of the run."""
 

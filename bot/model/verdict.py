@@ -54,7 +54,7 @@ class CaseScore(Word):
 
 
 class UnseenScore(CaseScore):
-    """A case of a size that nobody named. Its memory is not held against anybody."""
+    """A case of a size that was not scored. Its memory is not held against anybody."""
 
     low: float | None = None
     high: float | None = None

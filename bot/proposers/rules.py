@@ -112,7 +112,7 @@ def _refused_where_odd(played: Round, widths: set[str]) -> bool:
     if not played.is_rejected or played.verdict is None or played.measurement is None:
         return False
     cases = [one.case for one in played.measurement.unseen]
-    odd = {case.id for case in cases if any(size % kernels.WHOLE for name, size in case.shape if name in widths)}
+    odd = {case.id for case in cases if any(size % kernels.MULTIPLE for name, size in case.shape if name in widths)}
     against = [finding.case for finding in played.verdict.findings if finding.severity == "reject"]
     return bool(against) and odd.issuperset(against)
 

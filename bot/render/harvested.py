@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from bot.model.harvested import Beside, HarvestedRun
 from bot.model.ids import variant_name
+from bot.model.verdict import UnseenScore
 from bot.render import labels, numbers, times
 
 HEAD = ("Case", "Where from", "v0, us", "Its time, us", "Speed-up", "95 % interval")
 
 
-def _interval(found: Beside) -> str:
+def _interval(found: UnseenScore) -> str:
     known = found.low is not None and found.high is not None
     return f"{numbers.ratio(found.low)} to {numbers.ratio(found.high)}" if known else numbers.UNKNOWN
 
@@ -25,16 +26,16 @@ def rows(run: HarvestedRun, figures: Sequence[Beside]) -> list[tuple[str, ...]]:
             told[cases[found.case].shape, cases[found.case].dtype],
             times.plain_us(found.before_us),
             times.plain_us(found.after_us),
-            numbers.ratio(found.ratio),
+            numbers.ratio(found.speedup),
             _interval(found),
         )
-        for found in figures
+        for found in (one.score for one in figures)
     ]
 
 
 def bound(figures: Sequence[Beside], most: float) -> str:
     """The one sentence that a verdict would hang on."""
-    slower = [found.case for found in figures if found.slower]
+    slower = [found.score.case for found in figures if found.slower]
     if slower:
         return f"Clearly more than {100 * most:.0f} % slower (one-sided 99 %, Holm): {', '.join(slower)}"
     return f"No case is clearly more than {100 * most:.0f} % slower (one-sided 99 %, Holm)"

@@ -200,7 +200,9 @@ def test_who_stands_ready_is_asked_and_one_that_starts_afresh_where_that_tells_n
 def test_the_tool_waits_for_a_program_that_stands_ready_for_as_long_as_a_campaign_may_take(
     looked: object, tmp_path: Path
 ) -> None:
-    argv = sanitizer.arguments(sanitizer.find_tool(), str(tmp_path))  # type: ignore[arg-type]
+    tool = sanitizer.find_tool()
+    assert tool is not None
+    argv = sanitizer.arguments(tool, str(tmp_path))
     assert int(argv[argv.index("--launch-timeout") + 1]) >= 24 * 3600
 
 

@@ -257,6 +257,12 @@ def test_rows_of_what_may_not_be_there_are_not_asked_for_their_size(asks: str, t
         ),
         ("with what is no width", "cols < n_cols", "cols <= n_cols", False),
         ("a width of its own", "cols < n_cols", "cols < BLOCK_SIZE // 2", False),
+        (
+            "a number beside the columns",
+            "    mask = cols < n_cols\n",
+            "    edge = 8\n    mask = (cols < n_cols) & (cols < edge)\n",
+            True,
+        ),
     ],
 )
 def test_rows_that_are_no_whole_vectors_are_loaded_when_they_are_needed(
@@ -278,12 +284,6 @@ def test_a_width_that_no_launch_says_is_not_asked_for() -> None:
     )
     found = pipelined(text)
     assert found is not None and "row_stages = 3 if BLOCK_SIZE" in found
-
-
-def test_a_number_beside_the_columns_is_no_width() -> None:
-    text = RUN.replace("mask = cols < n_cols", "edge = 8\n    mask = (cols < n_cols) & (cols < edge)")
-    found = pipelined(text)
-    assert found is not None and "row_stages = 3 if n_cols % 16 == 0 and BLOCK_SIZE" in found
 
 
 def test_each_load_of_a_turn_counts_whatever_it_is_of() -> None:

@@ -313,7 +313,8 @@ def test_each_kernel_alone_is_tried_for_whole_rows_then_too() -> None:
 
 def test_what_is_told_of_a_rule_for_whole_rows() -> None:
     first = raced_on(IMPORTED)
-    (choice,) = rules.chosen(first, race_field.tables(first.race, first.facts, first.suite))  # type: ignore[arg-type]
+    assert first.race is not None
+    (choice,) = rules.chosen(first, race_field.tables(first.race, first.facts, first.suite))
     row = Row(FWD.id, 1.0, 4096, (4096, 32), {(4096, 32): 2.0, (4096, 8): 1.0}, width=4096)
     odd = dataclasses.replace(row, width=4097)
     spared = settings_table.whole(choice, [row, odd])

@@ -125,7 +125,7 @@ def _launch(site: LaunchSite, kernel: cst.FunctionDef, run: Run) -> list[cst.Bas
     if source.loads(site.function, VARIABLE):
         raise NotUnderstood(f"{VARIABLE} is taken")
     width = runs.width_of(site, kernel, run)
-    whole = f"{width} % {kernels.WHOLE} == 0 and " if width else ""
+    whole = f"{width} % {kernels.MULTIPLE} == 0 and " if width else ""
     made = source.assignment(f"{VARIABLE} = {STAGES} if {whole}{size} <= {MOST_BYTES} else 1", WHY)
     return source.launched_after(site, [made], source.with_argument(site.call, PARAMETER, cst.Name(VARIABLE)))
 
