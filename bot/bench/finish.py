@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from bot.bench import proof, shared_tests
+from bot.bench import own_script, proof, shared_tests
 from bot.bench.clearing import clear
 from bot.bench.commands import run_command
 from bot.bench.gpu import Gpu
 from bot.errors import GitError
 from bot.git.repo import Repo
-from bot.model.campaign import CommandRun, Finalization, PassedFile
+from bot.model.campaign import CommandRun, Finalization, PassedFile, ScriptRun
 from bot.model.ids import CommitSha, RepoPath
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, sources_digest
@@ -130,9 +132,40 @@ def _tests(
             return
 
 
+@dataclass(frozen=True)
+class _Head:
+    """The pinned head, judged by whom policy says."""
+
+    repo: Repo
+    commit: str
+    scratch: Path
+    judging: tuple[RepoPath, ...]
+    judged_by: CommitSha | None
+
+    @contextmanager
+    def clean(self, name: str, files: tuple[SourceFile, ...] = ()) -> Iterator[Path]:
+        """A worktree of its own, as it is or with these files: what else another step wrote is not in it."""
+        with self.repo.worktree(self.commit, self.scratch / name) as tree:
+            _judge(tree, self.repo, self.judging, self.judged_by)
+            _write(tree, files)
+            yield tree
+
+
+def _scripts(
+    head: _Head, number: int, files: tuple[SourceFile, ...], play: Callable[[Path, int], ScriptRun]
+) -> tuple[ScriptRun, ...]:
+    """On v0 first: a script that does not run there says nothing of the winner."""
+    with head.clean("script") as tree:
+        first = play(tree, 0)
+    if not first.run.passed:
+        return (first,)
+    with head.clean("script", files) as tree:
+        return first, play(tree, number)
+
+
 def finish(
     repo: Repo,
-    head: str,
+    commit: str,
     site: KernelSite,
     number: int,
     files: tuple[SourceFile, ...],
@@ -142,6 +175,7 @@ def finish(
     judging: tuple[RepoPath, ...] = (),
     judged_by: CommitSha | None = None,
     gpu: Gpu | None = None,
+    with_script: bool = False,
     earlier: Sequence[PassedFile] = (),
     passed: Callable[[PassedFile], None] = lambda _: None,
 ) -> Finalization:
@@ -149,20 +183,16 @@ def finish(
     runs once more on the untouched kernel. `earlier` passed before a stop: on the same text, beside a GPU of the same
     name, they do not run again. `passed` hears of each that does and goes well.
 
-    The tests get a worktree of their own: whatever else the style check rewrote is not in it. They alone see the GPU,
-    where there is one.
+    Tests and the benchmark script, which runs behind them, alone see the GPU, where there is one.
     """
     scratch.mkdir(parents=True, exist_ok=True)
     for name in ("tests", "untouched"):
         clear(_kernels(scratch / name))
-    with repo.worktree(head, scratch / "style") as tree:
-        _judge(tree, repo, judging, judged_by)
-        _write(tree, files)
+    head = _Head(repo, commit, scratch, judging, judged_by)
+    with head.clean("style", files) as tree:
         style = _style(tree, site, files, python)
         finished = _read(tree, files)
-    with repo.worktree(head, scratch / "tests") as tree:
-        _judge(tree, repo, judging, judged_by)
-        _write(tree, finished)
+    with head.clean("tests", finished) as tree:
         mine = partial(PassedFile, variant=number, source=sources_digest(finished), gpu=gpu.name if gpu else "")
         known = {one.test: one.run for one in earlier if one == mine(test=one.test, run=one.run)}
         tests = []
@@ -173,8 +203,12 @@ def finish(
     untouched = None
     failed = next((test for test, run in tests if not run.passed), None)
     if failed is not None:
-        with repo.worktree(head, scratch / "untouched") as tree:
-            _judge(tree, repo, judging, judged_by)
+        with head.clean("untouched") as tree:
             untouched = _test(tree, site, failed, python, gpu)
-    runs = tuple(run for _, run in tests)
-    return Finalization(variant=number, tests=runs, style=style, files=finished, untouched=untouched)
+    done = Finalization(
+        variant=number, tests=tuple(run for _, run in tests), style=style, files=finished, untouched=untouched
+    )
+    if gpu is None or not with_script or not done.passed:
+        return done
+    play = partial(own_script.play, site=site, python=python, gpu=gpu)
+    return done.model_copy(update={"scripts": _scripts(head, number, finished, play)})

@@ -48,7 +48,8 @@ def _between(start: str, end: str) -> float:
 
 def _runs(done: Finalization) -> tuple[CommandRun, ...]:
     """Every command of the target that was run for a winner."""
-    return (*done.tests, *done.style, *([done.untouched] if done.untouched is not None else []))
+    scripts = (one.run for one in done.scripts)
+    return (*done.tests, *done.style, *scripts, *([done.untouched] if done.untouched is not None else []))
 
 
 def _told(fact: Fact, known: Collection[CommandRun] = ()) -> float:

@@ -179,7 +179,8 @@ def _finalized(campaign: Campaign, fact: Finalized) -> Campaign:
     if not all(run.passed for run in done.tests) or not done.tests:
         return _end(ended, Outcome.REVERTED, ReasonCode.TESTS_FAILED)
     if not done.passed:
-        return _end(ended, Outcome.REVERTED, ReasonCode.CHECKSTYLE_FAILED)
+        why = ReasonCode.CHECKSTYLE_FAILED if done.script_passed else ReasonCode.SCRIPT_FAILED
+        return _end(ended, Outcome.REVERTED, why)
     return change(ended, stage=Stage.AWAIT_FINAL if asks_at(campaign, Checkpoint.FINAL) else Stage.PUSHING)
 
 

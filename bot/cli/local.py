@@ -108,6 +108,12 @@ def kernel_of(target: Target, name: str) -> str:
     )
 
 
+def _locally(config: RepoConfig, *, no_script: bool) -> RepoConfig:
+    """Whoever types the command is author, requester and approver in one."""
+    ours = {"self_approval": True} | ({"benchmark_script": False} if no_script else {})
+    return config.model_copy(update={"policy": config.policy.model_copy(update=ours)})
+
+
 def _open(desk: Desk, command: Optimize, config: RepoConfig, pull: PullSnapshot) -> None:
     if desk.campaign.stage is Stage.NEW:
         desk.record(
@@ -118,7 +124,7 @@ def _open(desk: Desk, command: Optimize, config: RepoConfig, pull: PullSnapshot)
                 comment_id=0,
                 requested_at=utc_now(),
                 pull=pull,
-                policy=config.policy.model_copy(update={"self_approval": True}),
+                policy=config.policy,
             )
         )
 
@@ -233,6 +239,7 @@ def _again(ctx: click.Context) -> str:
     show_default=True,
     help="Whether a GPU has to measure.",
 )
+@click.option("--no-script", is_flag=True, help="Leave out the repository's own benchmark script.")
 @wiki_option
 @click.option("--quiet", is_flag=True, help="Say nothing but questions and the result.")
 @click.option("--json", "as_json", is_flag=True, help="Speak in JSON lines (docs/terminal.md).")
@@ -256,6 +263,7 @@ def optimize(
     resume: Path | None,
     python: str,
     evidence: str,
+    no_script: bool,
     wiki: Path | None,
     quiet: bool,
     as_json: bool,
@@ -267,7 +275,7 @@ def optimize(
     """
     repo = Repo(root.resolve())
     tree = DirectoryTree(root)
-    config = read_config(tree.read("kernelwright.toml"))
+    config = _locally(read_config(tree.read("kernelwright.toml")), no_script=no_script)
     target = open_target(tree, config)
     name = kernel_of(target, kernel)
     command = Optimize(

@@ -201,6 +201,15 @@ class PassedFile(Word):
     run: CommandRun
 
 
+class ScriptRun(Word):
+    """The target's own benchmark script, as it is, on one variant or on v0."""
+
+    variant: VariantNumber
+    run: CommandRun
+    table: str = ""
+    """The rows that it wrote, as CSV with a head; empty where it wrote none that can be read."""
+
+
 class Finalization(Word):
     """The winner in a clean worktree of the pinned head: tests, style, and the text that will be committed."""
 
@@ -211,6 +220,8 @@ class Finalization(Word):
     """After the style check's own fixes, if it made any."""
     untouched: CommandRun | None = None
     """The test that failed, with the kernel as it was: tests that fail anyhow say nothing of the winner."""
+    scripts: tuple[ScriptRun, ...] = ()
+    """On v0, and where it ran there on the winner. What they read decides nothing."""
 
     @property
     def failed_before(self) -> bool:
@@ -223,7 +234,13 @@ class Finalization(Word):
 
     @property
     def passed(self) -> bool:
-        return all(run.passed for run in self.tests) and bool(self.style) and self.style[-1].passed
+        """A script that breaks on the winner alone is a case that the winner breaks."""
+        checked = all(run.passed for run in self.tests) and bool(self.style) and self.style[-1].passed
+        return checked and self.script_passed
+
+    @property
+    def script_passed(self) -> bool:
+        return all(one.run.passed for one in self.scripts if one.variant)
 
 
 class Answer(Word):

@@ -35,6 +35,8 @@ class RepoPolicy(Word):
     """Where an approved winner goes: onto the pull request's branch, or into a comment as a patch to apply."""
     signoff: bool = False
     """Whether the commit carries a Signed-off-by line of the bot."""
+    benchmark_script: bool = True
+    """Whether the repository's own benchmark script runs on v0 and the winner, where a GPU measured them."""
     require_sandbox: bool = True
     """Whether a machine with a GPU refuses to run anybody's code without bubblewrap."""
     max_variants: int = Field(default=MOST_VARIANTS, ge=1, le=MOST_VARIANTS)

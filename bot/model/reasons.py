@@ -69,6 +69,7 @@ class ReasonCode(StrEnum):
     BASE_CHANGED = "base_changed"
     TESTS_FAILED = "tests_failed"
     CHECKSTYLE_FAILED = "checkstyle_failed"
+    SCRIPT_FAILED = "script_failed"
     PUSH_CONFLICT = "push_conflict"
     PUSH_FORBIDDEN = "push_forbidden"
     SUGGESTION_POSTED = "suggestion_posted"

@@ -5,6 +5,10 @@ from __future__ import annotations
 from bot.model.ids import KernelName, RepoPath
 from bot.model.word import Word
 
+OWN_TABLE = "kernelwright"
+LIGER_TABLES = (f"benchmark/data/all_benchmark_data_{OWN_TABLE}.csv", "benchmark/data/all_benchmark_data.csv")
+"""The second is of scripts that know of no other table."""
+
 
 class KernelSite(Word):
     kernel: KernelName
@@ -29,6 +33,16 @@ class KernelSite(Word):
     """Private functions of its files that others import, tests among them: they are called as they are today."""
     environment: tuple[tuple[str, str], ...] = ()
     """Extra variables for the test command, e.g. TRITON_INTERPRET=1 where there is no GPU."""
+
+    @property
+    def benchmark_tables(self) -> tuple[RepoPath, ...]:
+        """Where the benchmark script writes what it reads, the likelier first; none where nobody knows its format."""
+        return LIGER_TABLES if self.preset == "liger" else ()
+
+    @property
+    def benchmark_environment(self) -> tuple[tuple[str, str], ...]:
+        """What gives a run of the script a table of its own."""
+        return (*self.environment, ("LIGER_BENCH_TARGET", OWN_TABLE)) if self.preset == "liger" else self.environment
 
     @property
     def benchmark_command(self) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from bot.render import (
     plots,
     profile_page,
     rival_rows,
+    script_rows,
     steps,
     story,
     tables,
@@ -236,11 +237,12 @@ def _files(campaign: Campaign) -> list[Trusted]:
 def _finalization(campaign: Campaign, detail: Detail, diff: str) -> dict[str, Any]:
     """What the clean worktree said: the table of commands, what failed, the change itself."""
     done = campaign.finalization
-    runs = [("tests", run) for run in done.tests] + [("style", run) for run in done.style] if done else []
+    runs = script_rows.commands(done) if done else []
     return {
         "approval": typed.approval(campaign),
         "runs": folded.commands(runs[: 2 * detail.visible]),
         "failed": view.failed_run(campaign),
+        "script": script_rows.folded(campaign),
         "lines": detail.lines,
         "diff": escape.fence(diff, "diff", lines=detail.lines, limit=12_000) if diff else Trusted(""),
         "diff_size": view.diff_size(diff),

@@ -117,6 +117,7 @@ def _told(fact: Fact) -> tuple[str, dict[str, Any]] | None:
                 "tests_passed": all(run.passed for run in done.tests),
                 "tests_ran": bool(done.tests) and not done.untested,
                 "style_passed": bool(done.style) and done.style[-1].passed,
+                "script_passed": done.script_passed,
             }
         case OrderFailed(reason=reason, detail=detail):
             return "order_failed", {"reason_code": str(reason), "detail": detail}

@@ -282,6 +282,11 @@ MEANINGS: dict[R, Meaning] = {
         "The check's own tool mended what it could, and it failed again.",
         "Mend the style of the kernel's file on your branch, then write `/optimize restart`.",
     ),
+    R.SCRIPT_FAILED: Meaning(
+        "The repository's own benchmark script runs on v0 and not on the winner, and nothing was pushed.",
+        "It measures sizes that nobody else tried, and the winner breaks one of them.",
+        "Read its output in the result. `/optimize explain` tells more about the winner.",
+    ),
     R.PUSH_CONFLICT: Meaning(
         "Somebody pushed at the same moment, so I pushed nothing.",
         "A push of mine never writes over anybody's.",

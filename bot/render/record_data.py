@@ -132,6 +132,14 @@ def _played(one: RivalCase) -> dict[str, object]:
     }
 
 
+def script_csv(rows: str) -> str:
+    """What the repository's own script wrote, as it wrote it."""
+    buffer = StringIO()
+    table = csv.writer(buffer, lineterminator="\n")
+    table.writerows([_harmless(cell) for cell in row] for row in csv.reader(StringIO(rows)))
+    return buffer.getvalue()
+
+
 def rivals_csv(profile: Profile, rivals: Rivalry) -> str:
     """One row a rival and case; who could not be played stands there with the reason, and without a number."""
     buffer, runner = StringIO(), profile.baseline.runner

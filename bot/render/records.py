@@ -22,6 +22,7 @@ from bot.render import (
     numbers,
     profile_page,
     rival_rows,
+    script_rows,
     steps,
     story,
     tables,
@@ -31,7 +32,7 @@ from bot.render import (
 from bot.render.advice import advice
 from bot.render.environment import render
 from bot.render.escape import Trusted
-from bot.render.record_data import manifest, memory, results_csv, rivals_csv
+from bot.render.record_data import manifest, memory, results_csv, rivals_csv, script_csv
 from bot.render.record_logs import optimize_log, performance_trend
 
 VERDICTS = {
@@ -166,7 +167,7 @@ def _shared(campaign: Campaign, profile: Profile, at: dict[str, str], rivals: Ri
     number = view.best(campaign)
     final_diff = view.diff(view.sources_of(campaign, 0), view.committed(campaign)) if number else ""
     runs = campaign.finalization
-    checks = [("tests", run) for run in runs.tests] + [("style", run) for run in runs.style] if runs else []
+    checks = script_rows.commands(runs) if runs else []
     return {
         "campaign": campaign,
         "kernel": view.kernel(campaign),
@@ -194,6 +195,7 @@ def _shared(campaign: Campaign, profile: Profile, at: dict[str, str], rivals: Ri
         "machine": folded.machine(profile.baseline.runner, machines.sentence(campaign)),
         "launches": _launches(profile),
         "checks": folded.commands(checks),
+        "script": script_rows.section(campaign),
         "applied": "Yes" if campaign.pushed else "No",
         "diff": escape.fence(final_diff, "diff", limit=DIFF_LIMIT, lines=EVERY) if final_diff else "no change",
         "refused": [played for played in campaign.rounds if played.verdict and not view.is_accepted(played)],
@@ -271,6 +273,7 @@ def records(campaign: Campaign, lines: tuple[JournalLine, ...], rivals: Rivalry 
         made |= _of_baseline(campaign, profile, shared)
         if rivals is not None:
             made["benchmarks/rivals.csv"] = rivals_csv(profile, rivals)
+        made |= {f"benchmarks/v{one.variant}_script.csv": script_csv(one.table) for one in script_rows.tables(campaign)}
         for played in campaign.rounds:
             made |= _of_round(campaign, profile, played, shared)
     return {path: made[path].encode("utf-8", "replace") for path in sorted(made)}

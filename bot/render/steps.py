@@ -98,7 +98,9 @@ def finished(campaign: Campaign) -> str:
         return ""
     if not done.tests or not all(run.passed for run in done.tests):
         return "tests failed"
-    style = f"style check {'passed' if done.passed else 'failed'}"
+    style = f"style check {'passed' if done.style and done.style[-1].passed else 'failed'}"
+    if not done.script_passed:
+        style = f"{style}, the benchmark script fails on v{done.variant} alone"
     if done.untested:
         return f"no test ran ({tests_said(campaign)}), {style}"
     ran = f"tests passed ({tests_said(campaign)})" if tests_said(campaign) else "tests passed"

@@ -25,7 +25,7 @@ from bot.model.ids import VariantNumber, variant_name
 from bot.model.measurement import Evidence
 from bot.model.rivals import Rivalry
 from bot.model.verdict import Decision
-from bot.render import labels, machines, numbers, races, rival_rows, view
+from bot.render import labels, machines, numbers, races, rival_rows, script_rows, view
 from bot.render.escape import plain, visible_lines
 
 WIDTH = 100
@@ -263,6 +263,7 @@ def checkpoint_text(campaign: Campaign, width: int = WIDTH, paint: Paint = no_pa
     if campaign.stage is Stage.AWAIT_FINAL and campaign.finalization is not None:
         runs = (*campaign.finalization.tests, *campaign.finalization.style[-1:])
         lines += [f"  {paint(*MARKS[run.result])} {plain(run.summary)}" for run in runs]
+        lines += textwrap.wrap(script_rows.sentence(campaign), width, initial_indent="  ", subsequent_indent="  ")
     return "\n".join(lines)
 
 

@@ -167,9 +167,11 @@ def notes(campaign: Campaign) -> tuple[str, ...]:
 
 
 def failed_run(campaign: Campaign) -> CommandRun | None:
-    """The command that stopped the winner: the first failed test, else the style check's last word."""
+    """The command that stopped the winner: the first failed test, else the style check's last word, else the script
+    that runs on v0."""
     done = campaign.finalization
-    runs = (*done.tests, *done.style[-1:]) if done else ()
+    scripts = [one.run for one in done.scripts if one.variant] if done else []
+    runs = (*done.tests, *done.style[-1:], *scripts) if done else ()
     return next((run for run in runs if not run.passed), None)
 
 

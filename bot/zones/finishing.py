@@ -28,6 +28,7 @@ def finished(
         judging=campaign.profile.oracle_differs,
         judged_by=oracle.judged_by(campaign),
         gpu=shop.gpu,
+        with_script=campaign.policy.benchmark_script,
         earlier=campaign.tested,
         passed=lambda file: tell(FilePassed(order=effect.order, file=file)),
     )

@@ -14,6 +14,7 @@ from bot.model.campaign import (
     Outcome,
     Phase,
     Profile,
+    ScriptRun,
     StopReason,
     Zone,
 )
@@ -218,12 +219,20 @@ def answered(checkpoint: Checkpoint, approved: bool = True, chosen: int | None =
     )
 
 
-def finalization(winner: int = 1, tests_pass: bool = True, style_passes: bool = True) -> Finalization:
+def finalization(
+    winner: int = 1, tests_pass: bool = True, style_passes: bool = True, script: tuple[bool, ...] = ()
+) -> Finalization:
+    """`script`: how the repository's own benchmark script went on v0, and on the winner."""
+
     def run(passed: bool) -> CommandRun:
         return CommandRun(argv=("x",), passed=passed, exit_code=0 if passed else 1, seconds=1.0, summary="done")
 
     return Finalization(
-        variant=winner, tests=(run(tests_pass),), style=(run(style_passes),), files=source(f"# v{winner}\n")
+        variant=winner,
+        tests=(run(tests_pass),),
+        style=(run(style_passes),),
+        files=source(f"# v{winner}\n"),
+        scripts=tuple(ScriptRun(variant=of, run=run(ran)) for of, ran in zip((0, winner), script, strict=False)),
     )
 
 

@@ -372,15 +372,23 @@ def test_only_an_accepted_variant_can_be_chosen() -> None:
     assert (right.stage, right.winner) == (Stage.FINALIZING, 1)
 
 
-def test_failed_tests_and_failed_style_each_end_it_with_their_own_reason() -> None:
+def test_failed_tests_failed_style_and_a_script_that_it_breaks_each_end_it_with_their_own_reason() -> None:
     finalizing = fold(at_stage(Stage.FINALIZING), (tale.placed(3, Phase.FINALIZE, winner=1),))
-    for tests_pass, style_passes, reason in (
-        (False, True, ReasonCode.TESTS_FAILED),
-        (True, False, ReasonCode.CHECKSTYLE_FAILED),
+    for tests_pass, style_passes, script, reason in (
+        (False, True, (), ReasonCode.TESTS_FAILED),
+        (True, False, (), ReasonCode.CHECKSTYLE_FAILED),
+        (True, True, (True, False), ReasonCode.SCRIPT_FAILED),
     ):
-        done = tale.finalization(tests_pass=tests_pass, style_passes=style_passes)
+        done = tale.finalization(tests_pass=tests_pass, style_passes=style_passes, script=script)
         campaign, _ = advance(finalizing, Finalized(order=tale.F3, finalization=done))
         assert (campaign.outcome, campaign.reason) == (Outcome.REVERTED, reason)
+
+
+@pytest.mark.parametrize("script", [(), (False,), (True, True)])
+def test_a_script_that_is_not_there_or_does_not_run_on_v0_stops_nobody(script: tuple[bool, ...]) -> None:
+    finalizing = fold(at_stage(Stage.FINALIZING), (tale.placed(3, Phase.FINALIZE, winner=1),))
+    campaign, _ = advance(finalizing, Finalized(order=tale.F3, finalization=tale.finalization(script=script)))
+    assert (campaign.stage, campaign.outcome) == (Stage.AWAIT_FINAL, None)
 
 
 def test_a_finalization_without_any_test_does_not_pass() -> None:

@@ -71,6 +71,15 @@ def test_plain_lines_where_nobody_watches(here: Checkout) -> None:
     assert {"journal.jsonl", "README.md", "report.md"} <= {path.name for path in here.folder.iterdir()}
 
 
+@pytest.mark.parametrize(("words", "runs"), [((), True), (("--no-script",), False)])
+def test_the_repository_s_own_script_runs_unless_it_is_left_out(
+    words: tuple[str, ...], runs: bool, here: Checkout
+) -> None:
+    here.run(*words)
+    assert here.campaign().policy.benchmark_script is runs
+    assert here.campaign().policy.self_approval
+
+
 def test_quiet_says_questions_and_the_result_alone(here: Checkout) -> None:
     done = here.run("--yes", "--quiet", *two(here))
     assert done.stderr == ""

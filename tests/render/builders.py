@@ -15,6 +15,7 @@ from bot.model.campaign import (
     Phase,
     Profile,
     Round,
+    ScriptRun,
     Stage,
     StopReason,
     Zone,
@@ -383,6 +384,16 @@ def run(
 
 TESTS = run(("python", "-m", "pytest", SITE.test_file, "-x"), True, "42 passed in 13.80s")
 STYLE = run(("make", "checkstyle"), True, "All checks passed!", 1.3)
+
+
+SCRIPT = run(("python", SITE.benchmark_file, "--overwrite"), True, "Finished", 64.2)
+BAD_SCRIPT = run(SCRIPT.argv, False, "OutOfResources: shared memory", 9.1, "Traceback\nOutOfResources: shared memory")
+
+
+def broken_script() -> Finalization:
+    """Its benchmark script runs on v0, and not on the winner."""
+    scripts = (ScriptRun(variant=0, run=SCRIPT), ScriptRun(variant=3, run=BAD_SCRIPT))
+    return finalization().model_copy(update={"scripts": scripts})
 
 
 def finalization(tests: tuple[CommandRun, ...] = (TESTS,), style: tuple[CommandRun, ...] = (STYLE,)) -> Finalization:

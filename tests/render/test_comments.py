@@ -94,6 +94,7 @@ RESULTS = {
     "checkstyle_failed": reverted(
         ReasonCode.CHECKSTYLE_FAILED, finalization=a.finalization((a.TESTS,), (BAD_STYLE, BAD_STYLE))
     ),
+    "script_failed": reverted(ReasonCode.SCRIPT_FAILED, finalization=a.broken_script()),
     "ref_changed": reverted(ReasonCode.REF_CHANGED, a.MOVED),
     "ref_changed_early": a.requested(
         stage=Stage.CLOSING, outcome=Outcome.REVERTED, reason=ReasonCode.REF_CHANGED, detail=a.MOVED

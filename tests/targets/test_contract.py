@@ -63,6 +63,7 @@ def test_every_policy_can_be_set() -> None:
     requester_approval = false
     push_to = "patch"
     signoff = true
+    benchmark_script = false
     require_sandbox = false
     max_gpu_minutes = 30
     max_gpu_minutes_per_day = 90
@@ -73,6 +74,7 @@ def test_every_policy_can_be_set() -> None:
     assert (
         policy.self_approval
         and not policy.require_sandbox
+        and not policy.benchmark_script
         and policy.max_variants == 3
         and policy.default_gpu == "ampere"
     )

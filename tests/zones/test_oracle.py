@@ -223,6 +223,13 @@ def test_policy_says_whose_copies_the_tests_run_from(at: At, oracle: Literal["he
     assert finisher.told["judged_by"] == (campaign.pull.base_sha if oracle == "target" else None)
 
 
+@pytest.mark.parametrize("runs", [True, False])
+def test_policy_says_whether_the_repository_s_own_benchmark_script_runs(at: At, runs: bool) -> None:
+    finisher = Finisher()
+    gpu_job(at("finishing").retold(policy={"benchmark_script": runs}), finisher)
+    assert finisher.told["with_script"] is runs
+
+
 @pytest.mark.parametrize(("oracle", "kind"), [("head", Profiled), ("target", OrderFailed)])
 def test_a_kernel_that_the_target_branch_has_no_test_of(at: At, oracle: str, kind: type[Fact]) -> None:
     """A pull request with a new kernel brings its test along; where only the target branch may judge, nobody can."""

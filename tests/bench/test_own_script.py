@@ -1,0 +1,148 @@
+"""The benchmark script of the target's own, behind the tests, in real worktrees and a real sandbox."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.bench import own_script
+from bot.bench.finish import finish
+from bot.bench.gpu import Gpu
+from bot.model.campaign import Finalization
+from bot.model.site import KernelSite
+from tests.bench.test_finish import FAILS, RIGHT, SITE, STYLE, TEST, Place
+
+H200 = Gpu(uuid="GPU-1", name="NVIDIA H200", driver="580.65", arch="sm_90", memory_mib=143771, nodes=())
+SCRIPT = SITE.benchmark_file
+LIGER = SITE.model_copy(update={"preset": "liger"})
+OWN, SHARED = LIGER.benchmark_tables
+WRITES = b"""import os, pathlib
+op = open('src/op.py').read()
+name = os.environ.get('LIGER_BENCH_TARGET', '')
+place = pathlib.Path('benchmark/data', f'all_benchmark_data_{name}.csv')
+place.parent.mkdir(parents=True, exist_ok=True)
+place.write_text(f'kernel_name,y_value_50\\nsoftmax,{2.0 if "right" in op else 4.0}\\n')
+print('one row')
+"""
+"""A script in the ways of the library's own, whose winner takes half the time."""
+BREAKS = b"import sys\nsys.exit('out of memory' if 'right' in open('src/op.py').read() else 0)\n"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def done(place: Place, script: bytes, site: KernelSite = LIGER, **fields: Any) -> Finalization:
+    head = place.head(**{SCRIPT: script, **fields.pop("tree", {})})
+    asked = {"gpu": H200, "with_script": True, **fields}
+    return finish(place.repo, head, site, 3, (RIGHT,), python=sys.executable, scratch=place.scratch, **asked)
+
+
+def rows(table: str) -> list[list[str]]:
+    return [*csv.reader(StringIO(table))]
+
+
+def test_it_runs_on_v0_and_then_on_the_winner_and_keeps_what_each_wrote(place: Place) -> None:
+    told = done(place, WRITES)
+    assert told.passed and [(one.variant, one.run.summary) for one in told.scripts] == [(0, "one row"), (3, "one row")]
+    head = ["kernel_name", "y_value_50"]
+    assert [rows(one.table) for one in told.scripts] == [[head, ["softmax", "4.0"]], [head, ["softmax", "2.0"]]]
+    assert told.scripts[0].run.argv == ("python", SCRIPT, "--overwrite"), "as people type it"
+
+
+def test_a_script_that_does_not_run_on_v0_says_nothing_of_the_winner(place: Place) -> None:
+    told = done(place, FAILS)
+    assert told.passed and [(one.variant, one.run.passed) for one in told.scripts] == [(0, False)]
+
+
+def test_a_winner_that_breaks_a_script_that_v0_plays_does_not_pass(place: Place) -> None:
+    told = done(place, BREAKS)
+    assert [(one.variant, one.run.passed) for one in told.scripts] == [(0, True), (3, False)]
+    assert told.tests[0].passed and told.style[-1].passed and not told.script_passed and not told.passed
+    assert told.scripts[1].run.summary == "out of memory"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"gpu": None}, {"with_script": False}, {"tree": {TEST: FAILS}}, {"tree": {STYLE: FAILS}}],
+    ids=["without a GPU", "not wanted", "tests fail", "style fails"],
+)
+def test_it_does_not_run_where_nothing_was_measured_or_something_failed(fields: dict[str, Any], place: Place) -> None:
+    assert done(place, WRITES, **fields).scripts == ()
+
+
+def test_what_a_test_left_behind_is_not_there(place: Place) -> None:
+    litter = b"open('src/litter.py', 'w').write('')\n"
+    sees = b"import os, sys\nsys.exit(os.path.exists('src/litter.py'))\n"
+    assert [one.run.passed for one in done(place, sees, tree={TEST: litter}).scripts] == [True, True]
+
+
+def test_of_the_table_that_all_share_only_new_rows_are_kept(place: Place) -> None:
+    appends = f"""op = open('src/op.py').read()
+with open('{SHARED}', 'a') as file:
+    file.write('softmax,' + str(len(op)) + '\\n')
+""".encode()
+    before = b"kernel_name,y_value_50\nsoftmax,9.9\n"
+    told = done(place, appends, tree={SHARED: before})
+    assert [rows(one.table)[1:] for one in told.scripts] == [[["softmax", "7"]], [["softmax", "13"]]]
+
+
+def test_a_script_of_a_library_with_other_ways_runs_and_no_table_is_read(place: Place) -> None:
+    told = done(place, WRITES, SITE)
+    assert [(one.run.argv, one.table) for one in told.scripts] == [(("python", SCRIPT), "")] * 2
+
+
+WRITING = """import os, pathlib
+place = pathlib.Path({place!r})
+place.parent.mkdir(parents=True, exist_ok=True)
+{then}
+"""
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        "os.symlink('/etc/passwd', place)",
+        "os.mkfifo(place)",
+        "place.mkdir()",
+        "place.write_bytes(b'a,b\\n1,\\xff\\n')",
+        "place.write_text('')",
+        "place.write_text('a,b\\n')",
+        "place.write_text('a,b\\n1\\n')",
+        "place.write_text('a,b\\n1,' + 'x' * 200_000 + '\\n')",
+        "place.parent.rmdir(); os.symlink('/etc', place.parent)",
+    ],
+    ids=[
+        "link",
+        "pipe",
+        "folder",
+        "no text",
+        "empty",
+        "no rows",
+        "short rows",
+        "endless field",
+        "folder that leads out",
+    ],
+)
+def test_what_is_no_table_of_the_tree_is_none(then: str, place: Place) -> None:
+    told = done(place, WRITING.format(place=OWN, then=then).encode())
+    assert [(one.run.passed, one.table) for one in told.scripts] == [(True, ""), (True, "")]
+
+
+@pytest.mark.parametrize(("size", "kept"), [(own_script.MOST_BYTES, 1), (own_script.MOST_BYTES + 1, 0)])
+def test_a_table_of_more_bytes_than_that_is_not_read(size: int, kept: int, tmp_path: Path) -> None:
+    place = tmp_path / "table.csv"
+    place.write_text("a\n" + "x\n" + "\n" * (size - 4), encoding="utf-8")
+    assert len([line for line in own_script._read(place) if line == "x"]) == kept
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_so_many_rows_are_kept(more: int) -> None:
+    lines = ["a,b", *(f"{number},1" for number in range(own_script.MOST_ROWS + more))]
+    assert len(rows(own_script._rows(lines, ()))) - 1 == own_script.MOST_ROWS
