@@ -219,9 +219,10 @@ def _again(ctx: click.Context) -> str:
 @click.option(
     "--try",
     "versions",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=click.Path(path_type=Path, exists=True),
     multiple=True,
-    help="A kernel file to judge as a variant, or the journal of another campaign, whose winner is.",
+    help="A kernel file to judge as a variant, a folder of its files by their paths, or another campaign's journal, "
+    "whose winner is.",
 )
 @click.option("--yes", is_flag=True, help="Approve every checkpoint.")
 @click.option("--fresh", is_flag=True, help="Begin anew; an unfinished campaign is moved aside.")

@@ -1,5 +1,6 @@
-"""What `--try` names: a file with somebody's own version of the kernel, or the journal of another campaign, whose
-winner is judged here as any other idea. A GPU of another kind takes up no campaign; it may begin with what was found.
+"""What `--try` names: a file with somebody's own version of the kernel, a folder where it is several, or the journal
+of another campaign, whose winner is judged here as any other idea. A GPU of another kind takes up no campaign; it may
+begin with what was found.
 """
 
 from __future__ import annotations
@@ -18,18 +19,20 @@ from bot.model.reasons import ReasonCode
 from bot.proposers import human, merged
 from bot.proposers.brief import techniques_in
 
+MOST_FILES = 16
 OF_A_JOURNAL = Path(JOURNAL).suffix
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What is to be tried: the text of one file (which of the repository's, the profile tells), or a winner's files."""
+    """What is to be tried: the text of one file (which of the repository's, the profile tells), or several by their
+    paths."""
 
     name: str
     """As people are shown it."""
     text: bytes = b""
     files: Mapping[str, bytes] | None = None
-    """All that a winner changes, by their paths."""
+    """All that it changes, by their paths."""
     made_of: tuple[str, ...] = ()
     """By the names of the transforms that it came of, the first one first."""
 
@@ -71,8 +74,31 @@ def _made_of(campaign: Campaign, number: VariantNumber) -> tuple[str, ...]:
     return () if TRY_TECHNIQUE in found else human.of_ours(found)
 
 
+def _of_folder(folder: Path, root: Path) -> Version:
+    """Files that lie in it as they lie in the repository; whether they are the kernel's own is asked with the rest."""
+    inside = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    if len(inside) > MOST_FILES:
+        raise _no_version(folder, f"holds more than {MOST_FILES} files")
+    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in inside}
+    if strange := next((path for path in files if not (root / path).is_file()), None):
+        raise _no_version(folder, f"holds {strange}, which is no file of the repository")
+    if not files:
+        raise _no_version(folder, "holds no file")
+    return Version(folder.resolve().name, files=files)
+
+
+def _no_version(folder: Path, why: str) -> UserError:
+    return UserError(
+        f"{folder} is no version to try: it {why}",
+        hint="a folder holds the changed files by their paths in the repository, as `kernelwright rebuild` writes them",
+        reason=ReasonCode.BAD_VALUE,
+    )
+
+
 def version(path: Path, kernel: KernelName, root: Path) -> Version:
-    """Raises UserError where a journal has no winner for this kernel and tree."""
+    """Raises UserError where a folder is no version, or a journal has no winner for this kernel and tree."""
+    if path.is_dir():
+        return _of_folder(path, root)
     if path.suffix != OF_A_JOURNAL:
         return Version(path.name, path.read_bytes())
     campaign, profile = rebuild.profiled(path, root)

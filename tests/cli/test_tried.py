@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shutil
 from functools import partial
 from pathlib import Path
@@ -43,6 +44,57 @@ def test_a_winner_that_changes_several_files_is_tried_with_all_of_them() -> None
     assert Version("mine.py", b"pass\n").onto("ops/jsd.py") == {"ops/jsd.py": b"pass\n"}
     both = {"ops/jsd.py": b"a\n", "ops/backends/jsd.py": b"b\n"}
     assert Version("the winner of one", files=both).onto("ops/jsd.py") == both
+
+
+def folder_of(here: Checkout, **files: str) -> Path:
+    folder = here.root.parent / "mine"
+    for path, text in files.items():
+        place = folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_a_folder_is_tried_with_all_of_its_files(here: Checkout) -> None:
+    stock = (here.root / OP).read_text("utf-8")
+    mine = folder_of(here, **{OP: stock + "# mine\n"})
+    assert tried.version(mine, "rms_norm", here.root) == Version("mine", files={OP: (stock + "# mine\n").encode()})
+    assert here.run("--yes", "--try", str(mine), "--max-variants", "1").return_value in (0, 1)
+    (played,) = here.campaign().rounds
+    assert [(file.path, file.text) for file in played.variant.files] == [(OP, stock + "# mine\n")]
+    asked = played.variant.hypothesis.references[0]
+    assert here.git("log", "-1", "--format=%s", asked).strip() == "try mine"
+
+
+@pytest.mark.parametrize(
+    ("files", "why"),
+    [
+        ({}, "it holds no file"),
+        ({OP: "x", "src/other.py": "x"}, "it holds src/other.py, which is no file of the repository"),
+        ({f"{number}.py": "x" for number in range(tried.MOST_FILES + 1)}, f"more than {tried.MOST_FILES} files"),
+    ],
+)
+def test_a_folder_that_is_no_version_says_why_and_what_one_is(files: dict[str, str], why: str, here: Checkout) -> None:
+    mine = folder_of(here, **files)
+    mine.mkdir(exist_ok=True)
+    with pytest.raises(UserError, match=re.escape(why)) as refused:
+        tried.version(mine, "rms_norm", here.root)
+    assert "as `kernelwright rebuild` writes them" in refused.value.hint
+
+
+def test_a_folder_of_as_many_files_as_may_be_is_one(here: Checkout) -> None:
+    names = [f"{number}.md" for number in range(tried.MOST_FILES)]
+    for name in names:
+        (here.root / name).write_text("as it was\n", encoding="utf-8")
+    found = tried.version(folder_of(here, **dict.fromkeys(names, "x")), "rms_norm", here.root)
+    assert found.files is not None and len(found.files) == tried.MOST_FILES
+
+
+def test_what_a_link_in_a_folder_leads_to_is_not_read(here: Checkout) -> None:
+    mine = folder_of(here, **{OP: "x"})
+    (mine / "README.md").symlink_to("/etc/passwd")
+    found = tried.version(mine, "rms_norm", here.root)
+    assert found.files is not None and [*found.files] == [OP]
 
 
 def made_of(campaign: Campaign, number: int) -> tuple[str, ...]:

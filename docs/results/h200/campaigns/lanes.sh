@@ -8,7 +8,7 @@
 # begins no more of them, so that the tests of the best still fit (`jsd:570:6:6`). A journal that lies in
 # OUT/<kernel> goes on, one without the library's texts too, such as those beside this file; of one that lies there as
 # try.jsonl, of a GPU of another kind say, the winner is tried first, and so is a kernel's file that lies there as
-# try.py. `kernelwright` and the target's Python are those on the PATH; KERNELWRIGHT="python docs/results/h200/rounds/stages.py" leaves a stages.csv beside each journal.
+# try.py, or a folder `try` of several by their paths. `kernelwright` and the target's Python are those on the PATH; KERNELWRIGHT="python docs/results/h200/rounds/stages.py" leaves a stages.csv beside each journal.
 # UNTIL="running tests" stops a campaign as if by the clock at the first line of its log that has these words.
 set -u
 
@@ -43,8 +43,8 @@ lane() {
     begun=() late=() first=()
     [ -z "$minutes" ] || late=(--minutes "$minutes")
     [ ! -f "$out/$kernel/journal.jsonl" ] || begun=(--resume "$out/$kernel/journal.jsonl")
-    for version in "$out/$kernel/try.jsonl" "$out/$kernel/try.py"; do
-      [ ! -f "$version" ] || first+=(--try "$version")
+    for version in "$out/$kernel/try.jsonl" "$out/$kernel/try.py" "$out/$kernel/try"; do
+      [ ! -e "$version" ] || first+=(--try "$version")
     done
     (
       cd "$tree" || exit
