@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,17 @@ def test_what_is_there_is_plain_and_what_is_not_in_bold_on_both_sides_of_the_lin
     assert not any("**" in ASKED.row(floor, first)[3] for floor in there)
     assert all("**" in ASKED.row(floor, first)[3] for floor in missing)
     assert ASKED.missed((*there, *missing), {"rms_norm": first}) == 2
+
+
+def test_who_is_there_by_less_than_half_an_interval_is_named(first: Any) -> None:
+    reading = first.readings["backward-8192x1024-bfloat16"].estimate
+    low = math.exp(reading.interval()[0])
+    close = (Floor("rms_norm", CASE, reading.ratio), Floor("rms_norm", CASE, low + 1e-6))
+    more = Floor("rms_norm", CASE, reading.ratio + 1e-6)
+    clear = (Floor("rms_norm", CASE, low), more, Floor("rms_norm", CASE, most_us=1.0))
+    assert low < reading.ratio
+    assert ASKED.narrow((*close, *clear), {"rms_norm": first}) == ["rms_norm", "rms_norm"]
+    assert ASKED.narrow(close, {}) == []
 
 
 def test_what_was_asked_has_its_share_of_the_roof(first: Any) -> None:

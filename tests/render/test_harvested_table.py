@@ -42,15 +42,24 @@ def test_the_readme_says_what_lies_beside_it() -> None:
 def test_a_line_a_case_and_what_was_left_out(tmp_path: Path) -> None:
     (tmp_path / "rms_norm.json").write_text(run().model_dump_json(), encoding="utf-8")
     lines = TABLE.page(tmp_path).splitlines()
-    assert (
-        lines[2] == "| rms_norm | v3 | fwd 512x4096 bf16 | T 1024 (ours) | 100.000 | 80.000 | 1.25x | 1.25x to 1.25x |"
-    )
+    where = "| rms_norm | local-rms | v3 | fwd 512x4096 bf16 | T 1024 (ours) |"
+    assert lines[2] == f"{where} 100.000 | 80.000 | 1.25x | 1.25x to 1.25x |"
     assert lines[-1] == "- rms_norm: T 9 (ours), 4096 x 1048576 float32: its sizes multiply to 16 GiB, more than 1"
 
 
 def test_what_was_wrong_there_has_no_time(tmp_path: Path) -> None:
     (tmp_path / "rms_norm.json").write_text(run(wrong=True).model_dump_json(), encoding="utf-8")
-    assert "| rms_norm | v3 | not timed, as a check failed: " in TABLE.page(tmp_path)
+    assert "| rms_norm | local-rms | v3 | not timed, as a check failed: " in TABLE.page(tmp_path)
+
+
+def test_a_winner_is_named_by_the_folder_of_its_journal(tmp_path: Path) -> None:
+    first = json.loads((RESULTS / "campaigns/cross_entropy-g/journal.jsonl").read_text("utf-8").split("\n")[0])
+    campaign = first["fact"]["campaign"]
+    went_on = json.loads((RESULTS / "campaigns/cross_entropy-h/journal.jsonl").read_text("utf-8").split("\n")[0])
+    assert went_on["fact"]["campaign"] == campaign, "it went on, and the first is where it was"
+    (tmp_path / "a.json").write_text(run().model_copy(update={"campaign": campaign}).model_dump_json(), "utf-8")
+    link = "[cross_entropy-g](../campaigns/cross_entropy-g/journal.jsonl)"
+    assert TABLE.page(tmp_path).splitlines()[2].startswith(f"| rms_norm | {link} | v3 |")
 
 
 def test_nothing_is_read_of_an_empty_folder(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from bot.analysis.calibration import parse, report
 from bot.model.facts import TryRequested
-from bot.render import numbers
+from bot.render import numbers, view
 from bot.targets.sizes import SIZES
 from tests.render.scripts import RESULTS, script
 
@@ -33,6 +33,19 @@ def test_the_readme_says_of_what_its_means_are(by_kernel: dict[str, list[Any]]) 
     whole = math.prod(kernels.values()) ** (1 / len(kernels))
     assert f"{numbers.ratio(ops)} as fast in the geometric mean of {len(SIZES)} ops" in FIRST_SCREEN
     assert f"as they were, {numbers.ratio(whole)}" in FIRST_SCREEN
+    judged = [speed for kernel, speed in kernels.items() if kernel not in TABLE.UNJUDGED]
+    assert f"with mhc as one {numbers.ratio(math.prod(judged) ** (1 / len(judged)))}" in FIRST_SCREEN
+
+
+def test_the_readme_says_how_many_winners_were_read_on_sizes_that_nobody_named(by_kernel: dict[str, list[Any]]) -> None:
+    """In their own campaign, or afterwards: as the very text that counts today."""
+    runs = script("harvested").read_all(RESULTS / "harvested")
+    drawn = {(run.campaign, run.variant) for run in runs if run.seed is not None}
+    last = [next(one for one in reversed(found) if one.is_over) for found in by_kernel.values()]
+    won = [one for one in last if TABLE.gave([one]) is not None]
+    own = {one.kernel for one in won if view.measurement_of(one.campaign, one.number).unseen}
+    after = {one.kernel for one in won if (one.campaign.id, one.number) in drawn}
+    assert f"Of the {len(won)} winners {len(own | after)} were read on sizes that nobody had named" in FIRST_SCREEN
 
 
 def test_the_readme_says_which_winners_were_known_before(by_kernel: dict[str, list[Any]]) -> None:

@@ -8,6 +8,7 @@ The figures are those of campaigns/table.py.
 
 from __future__ import annotations
 
+import math
 import runpy
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -102,9 +103,25 @@ def missed(floors: Sequence[Floor], found: dict[str, Any]) -> int:
     return sum("**" in str(row(floor, found.get(floor.kernel))[3]) for floor in floors)
 
 
+def narrow(floors: Sequence[Floor], found: dict[str, Any]) -> list[str]:
+    """Kernels that are there by their figure, and not by the lower end of its interval."""
+    names = []
+    for floor in floors:
+        one = found.get(floor.kernel)
+        result = _result(one, floor.case) if one is not None else None
+        if one is None or result is None or floor.most_us:
+            continue
+        estimate = one.readings[result.case].estimate
+        if math.exp(estimate.interval()[0]) < floor.least <= estimate.ratio:
+            names.append(floor.kernel)
+    return names
+
+
 def page(folder: Path = HERE / "campaigns", floors: Sequence[Floor] = FLOORS) -> str:
     found = last_ones(folder)
-    head = f"{len(floors) - missed(floors, found)} of {len(floors)} are there; the others stand in bold.\n"
+    close = narrow(floors, found)
+    by_less = f", {' and '.join(close)} by less than half of an interval" if close else ""
+    head = f"{len(floors) - missed(floors, found)} of {len(floors)} are there{by_less}; the others stand in bold.\n"
     rows = [row(floor, found.get(floor.kernel)) for floor in floors]
     return "\n".join((head, TABLE.intervals(HERE), TABLE.grid(HEAD, rows)))
 

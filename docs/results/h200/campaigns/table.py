@@ -16,7 +16,7 @@ import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -382,8 +382,33 @@ def wrapper(one: Read) -> str:
 
 def _tested_s(one: Read) -> float:
     done = one.campaign.finalization
-    runs = (*done.tests, *([done.untouched] if done.untouched else [])) if done else ()
+    scripts = [one.run for one in done.scripts] if done else []
+    runs = (*done.tests, *scripts, *([done.untouched] if done.untouched else [])) if done else ()
     return sum(run.seconds for run in runs)
+
+
+def _busy(one: Read) -> list[tuple[datetime, datetime]]:
+    """When it worked: from line to line, but where none was written for long."""
+    at = [datetime.fromisoformat(line.at) for line in _until_judged(one)]
+    return [(before, after) for before, after in pairwise(at) if (after - before).total_seconds() <= PAUSE_S]
+
+
+def _together_s(spans: Sequence[tuple[datetime, datetime]]) -> float:
+    """How long any of them lasted: a campaign that was cut waits for the next of its lane."""
+    total, until = 0.0, datetime.min.replace(tzinfo=UTC)
+    for begun, ended in sorted(spans):
+        total += max(0.0, (ended - max(begun, until)).total_seconds())
+        until = max(until, ended)
+    return total
+
+
+def _of_gpus_s(found: Sequence[Read]) -> float:
+    """What all of them took of the GPUs that they ran on."""
+    of_gpu: dict[str, list[tuple[datetime, datetime]]] = {}
+    for one in found:
+        runner = view.runner(one.campaign)
+        of_gpu.setdefault(runner.gpu_uuid if runner else "", []).extend(_busy(one))
+    return sum(map(_together_s, of_gpu.values()))
 
 
 def _until_judged(one: Read) -> Sequence[JournalLine]:
@@ -400,13 +425,14 @@ def cost(found: Sequence[Read]) -> str:
     judged_ones = {one.kernel: one for one in found if one.is_judged}
     of_kernel = judged_ones | {one.kernel: one for one in found if one.is_over}
     tested = [_tested_s(one) for one in of_kernel.values()]
-    spent = [sum(gap for gap in gaps(_until_judged(one)) if gap <= PAUSE_S) for one in of_kernel.values()]
+    spent = [_together_s(_busy(one)) for one in of_kernel.values()]
     judged = [all_of - tests for all_of, tests in zip(spent, tested, strict=True)]
     if not judged:
         return ""
     each, tests = numbers.seconds(median(judged)), f"{sum(tested) / 60:.0f} min"
     return (
-        f"Profile, search and judging of the {len(judged)} that count took {sum(judged) / 60:.0f} min of a GPU, the "
+        f"Profile, search and judging of the {len(judged)} that count took "
+        f"{(_of_gpus_s([*of_kernel.values()]) - sum(tested)) / 60:.0f} min of a GPU, the "
         f"median of them {each}; the library's tests took {tests} beside.{_untested(list(of_kernel.values()))}\n"
     )
 
@@ -493,10 +519,12 @@ def over_the_library(speeds: Mapping[str, float | None]) -> str:
     if set(speeds) != set(SIZES):
         return ""
     kernels = as_the_library_counts(speeds)
+    judged = {kernel: speed for kernel, speed in kernels.items() if kernel not in UNJUDGED}
     several = " and ".join(sorted({stem(op) for op in speeds if stem(op) != op}))
     return (
         f" Over the {numbers.many(len(kernels), 'kernel')} of the library, the ops of {several} as one of them and "
-        f"{' and '.join(UNJUDGED)}, which cannot be judged, as 1.00x: **{numbers.ratio(_mean(kernels.values()))}**."
+        f"{' and '.join(UNJUDGED)}, which cannot be judged, as 1.00x: **{numbers.ratio(_mean(kernels.values()))}**; "
+        f"over the {len(judged)} without those two **{numbers.ratio(_mean(judged.values()))}**."
     )
 
 

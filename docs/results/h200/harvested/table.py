@@ -9,6 +9,7 @@ Every figure is made again from the blocks that were read.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -32,9 +33,20 @@ def read_all(folder: Path) -> list[HarvestedRun]:
     return [HarvestedRun.model_validate_json(path.read_bytes()) for path in sorted(folder.glob("*.json"))]
 
 
-def rows(run: HarvestedRun) -> list[list[object]]:
+def homes() -> dict[str, str]:
+    """By the name of a campaign the folder of its journal: of several the last in which it came to its end."""
+    found: dict[str, str] = {}
+    for journal in sorted(HERE.parent.glob("campaigns/*/journal.jsonl")):
+        first, *_, last = (json.loads(line)["fact"] for line in journal.read_text(encoding="utf-8").splitlines())
+        if last["kind"] == "campaign_closed":
+            found[first["campaign"]] = journal.parent.name
+    return found
+
+
+def rows(run: HarvestedRun, home: str | None) -> list[list[object]]:
     found = figures(run)
-    name = [run.kernel, variant_name(run.variant)]
+    shown = Trusted(f"[{home}](../campaigns/{home}/journal.jsonl)") if home else run.campaign
+    name = [run.kernel, shown, variant_name(run.variant)]
     if isinstance(found, str):
         return [[*name, found, *[Trusted("-")] * 5]]
     return [[*name, *row] for row in harvested.rows(run, found)]
@@ -53,7 +65,9 @@ def page(folder: Path) -> str:
     runs = read_all(folder)
     if not runs:
         return "Nothing was read yet.\n"
-    table = grid(("Kernel", "Variant", *harvested.HEAD), [row for run in runs for row in rows(run)])
+    known = homes()
+    lines = [row for run in runs for row in rows(run, known.get(run.campaign))]
+    table = grid(("Kernel", "Winner of", "Variant", *harvested.HEAD), lines)
     told = "".join(notes(runs))
     return f"{table}\n{told}" if told else table
 
