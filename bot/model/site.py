@@ -31,6 +31,8 @@ class KernelSite(Word):
     """Test files of modules that import a file of this kernel."""
     relied_on: tuple[str, ...] = ()
     """Private functions of its files that others import, tests among them: they are called as they are today."""
+    dispatches: tuple[str, ...] = ()
+    """Ops that its files, or the module that its test goes through, ask the library's own dispatcher for."""
     environment: tuple[tuple[str, str], ...] = ()
     """Extra variables for the test command, e.g. TRITON_INTERPRET=1 where there is no GPU."""
 

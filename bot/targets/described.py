@@ -10,6 +10,7 @@ from bot.model.site import KernelSite
 from bot.targets.base import SuiteName, environment, incomplete, unknown_kernel
 from bot.targets.contract import KernelTable
 from bot.targets.dependents import dependent_tests
+from bot.targets.dispatching import dispatched
 from bot.targets.imports import relied_on
 from bot.targets.suites import suite_of
 from bot.targets.tree import TreeReader
@@ -64,6 +65,7 @@ class DescribedTarget:
                 self._tree, files, root=root, tests=table.test.partition("/")[0], own=table.test
             ),
             relied_on=relied_on(self._tree, files, root=root, under=under),
+            dispatches=dispatched(self._tree, files),
             environment=environment(root, with_gpu),
         )
 

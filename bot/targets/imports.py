@@ -55,7 +55,7 @@ def _base(node: ast.ImportFrom, source: Source) -> str:
     return ".".join([*kept, node.module] if node.module else kept)
 
 
-def _called_with(node: ast.AST, function: str) -> str | None:
+def called_with(node: ast.AST, function: str) -> str | None:
     """The text that a call of this function begins with."""
     if not isinstance(node, ast.Call) or not node.args:
         return None
@@ -66,7 +66,7 @@ def _called_with(node: ast.AST, function: str) -> str | None:
 
 
 def _registered(source: Source) -> set[str]:
-    return {text for node in ast.walk(source.code) if (text := _called_with(node, "register_op"))}
+    return {text for node in ast.walk(source.code) if (text := called_with(node, "register_op"))}
 
 
 def _asked(source: Source) -> Iterator[tuple[Asked, str]]:
@@ -76,7 +76,7 @@ def _asked(source: Source) -> Iterator[tuple[Asked, str]]:
             yield from (((name.name, ""), name.asname or name.name) for name in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield from (((_base(node, source), name.name), name.asname or name.name) for name in node.names)
-        elif text := _called_with(node, "dispatch"):
+        elif text := called_with(node, "dispatch"):
             yield (REGISTRY, text), text
 
 

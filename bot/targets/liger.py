@@ -14,6 +14,7 @@ from bot.targets.base import PYTEST, SuiteName, Target, environment, incomplete,
 from bot.targets.contract import CONFIG, RepoConfig
 from bot.targets.dependents import dependent_tests, recipe_of
 from bot.targets.described import DescribedTarget
+from bot.targets.dispatching import dispatched, forced
 from bot.targets.imports import relied_on
 from bot.targets.sizes import SIZES
 from bot.targets.suites import suite_of
@@ -93,7 +94,7 @@ class LigerTarget:
     preset = "liger"
 
     def __init__(self, tree: TreeReader, package: str) -> None:
-        self._tree = tree
+        self._tree, self._package = tree, package
         self._ops = f"{ROOT}/{package}/ops"
         self._module = f"{package}.ops"
 
@@ -141,8 +142,14 @@ class LigerTarget:
             found.append(kernels)
         return tuple(found)
 
+    def _asking(self, kernel: str, files: tuple[str, ...]) -> tuple[str, ...]:
+        """Its files, and the module that people have it from, which its own test goes through: in liger-kernel 0.8.5
+        those of cross_entropy and rope ask the dispatcher."""
+        return (*files, f"{ROOT}/{self._package}/transformers/{stem(kernel)}.py")
+
     def site(self, kernel: str, *, with_gpu: bool = False) -> KernelSite:
         files = self.files(kernel)
+        asking = self._asking(kernel, files)
         test = test_path(kernel)
         checkstyle = recipe_of(self._tree, "checkstyle")
         return KernelSite(
@@ -158,7 +165,8 @@ class LigerTarget:
             style_command=("{python}", "-m", "ruff", "check", *files) if checkstyle is None else ("make", "checkstyle"),
             dependent_tests=dependent_tests(self._tree, files, root=ROOT, tests=TESTS, own=test),
             relied_on=relied_on(self._tree, files, root=ROOT, under=(ROOT, TESTS, "benchmark")),
-            environment=environment(ROOT, with_gpu),
+            dispatches=dispatched(self._tree, asking, f"{self._package}.functional"),
+            environment=(*environment(ROOT, with_gpu), *forced(self._tree, asking)),
         )
 
     def suite(self, kernel: str, name: SuiteName = "full") -> Suite:
