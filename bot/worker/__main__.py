@@ -152,12 +152,12 @@ def _look(request: LookRequest, inputs: Path) -> Any:
     import torch
 
     from bot.worker import kept_kernels, looking
-    from bot.worker.loading import load_op
+    from bot.worker.loading import load_and_ask
 
     kept_kernels.find_beside(inputs)
     torch.cuda.init()
-    op = load_op(request.subject)
-    return lambda: looking.look_job(op, request)
+    op, dispatched = load_and_ask(request.subject, request.dispatches)
+    return lambda: looking.look_job(op, request, dispatched)
 
 
 def _under_compile(request: UnderCompileRequest, inputs: Path, outputs: Path) -> Any:

@@ -7,12 +7,15 @@ import hashlib
 import importlib
 import inspect
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from bot.worker.contract import Proof, Subject
+from bot.worker.contract.dispatching import Dispatched
+from bot.worker.dispatching import force
 
 
 class NotTheVariant(Exception):
@@ -55,18 +58,26 @@ def prove(root: Path, files: tuple[Proof, ...]) -> None:
             raise NotTheVariant(f"{name} was loaded from {origin}, not from the variant")
 
 
-def load_op(subject: Subject) -> type[torch.autograd.Function]:
-    """The op of the variant. Its import root comes first on the path, but late: it can shadow nothing of ours."""
+def load_and_ask(
+    subject: Subject, dispatches: Sequence[str] = ()
+) -> tuple[type[torch.autograd.Function], tuple[Dispatched, ...]]:
+    """The op of the variant, with what the library's own dispatcher would have taken for these. Its import root comes
+    first on the path, but late: it can shadow nothing of ours."""
     root = Path(subject.root)
     source = (root / subject.op_file).read_text(encoding="utf-8")
     name = op_name(source, subject.op)
     sys.path.insert(0, str(root))
     module = importlib.import_module(subject.module)
+    dispatched = force(subject.module.partition(".")[0], dispatches)
     prove(root, subject.files)
     op = getattr(module, name, None)
     if not (inspect.isclass(op) and issubclass(op, torch.autograd.Function)):
         raise OpMissing(f"{subject.module}.{name} is not an autograd.Function after import")
-    return op
+    return op, dispatched
+
+
+def load_op(subject: Subject) -> type[torch.autograd.Function]:
+    return load_and_ask(subject)[0]
 
 
 def origin_of(function: Any, root: Path) -> tuple[str, str]:

@@ -14,6 +14,7 @@ import torch
 
 from bot.worker import gpu_inputs, tuning
 from bot.worker.contract import Call
+from bot.worker.contract.dispatching import Dispatched
 from bot.worker.contract.looking import LookAnswer, Looked, LookRequest, Worked
 from bot.worker.gpu_checking import Passes, run_pass
 
@@ -137,7 +138,7 @@ def _marked(op: Any, call: Call, contents: dict[str, Any]) -> None:
     runtime.cudaProfilerStop()
 
 
-def look_job(op: Any, request: LookRequest) -> LookAnswer:
+def look_job(op: Any, request: LookRequest, dispatched: tuple[Dispatched, ...] = ()) -> LookAnswer:
     fills = dict(request.fills)
     looks: list[Looked] = []
     if request.mode == "timeline":
@@ -155,4 +156,4 @@ def look_job(op: Any, request: LookRequest) -> LookAnswer:
             looks.append(_looked(op, call, contents, request.passes, own_waits))
         del contents
         torch.cuda.empty_cache()
-    return LookAnswer(tuple(looks))
+    return LookAnswer(tuple(looks), dispatched=dispatched)

@@ -151,7 +151,7 @@ def test_who_is_looked_at_and_each_arm_find_their_own_before_the_op_is_imported(
 
     monkeypatch.setattr(kept_kernels, "find_beside", found)
     monkeypatch.setattr(torch.cuda, "init", lambda: None)
-    monkeypatch.setattr(loading, "load_op", lambda _: happened.append("imported"))
+    monkeypatch.setattr(loading, "load_and_ask", lambda *_: (happened.append("imported"), ()))
     monkeypatch.setattr(hosting, "Line", lambda *_: SimpleNamespace())
     monkeypatch.setattr(hosting, "wait_to_begin", lambda _: True)
     worker._job(LookRequest("look", SUBJECT, (), (), "counters"), tmp_path, tmp_path / "out")

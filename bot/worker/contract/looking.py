@@ -7,6 +7,7 @@ from typing import Literal
 
 from bot.worker.contract.answers import Refusal
 from bot.worker.contract.calls import Call, Subject
+from bot.worker.contract.dispatching import Dispatched
 from bot.worker.contract.gpu import Choice
 
 
@@ -22,6 +23,8 @@ class LookRequest:
     passes: int = 3
     pins: tuple[Choice, ...] = ()
     """What autotuned kernels chose while they were recorded."""
+    dispatches: tuple[str, ...] = ()
+    """Of which ops the library's own dispatcher is asked what it takes by itself."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,3 +53,4 @@ class Looked:
 class LookAnswer:
     looks: tuple[Looked, ...]
     refusal: Refusal | None = None
+    dispatched: tuple[Dispatched, ...] = ()
