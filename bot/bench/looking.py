@@ -29,10 +29,11 @@ from bot.bench.sandbox import Mount
 from bot.bench.standby import Ready, Room
 from bot.errors import OperatorError
 from bot.model.measurement import Fault
-from bot.model.profiling import Busy, Counters, Timeline
+from bot.model.profiling import Busy, Counters, Dispatch, Timeline
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, sources_digest
 from bot.worker.contract import REQUEST, Call, CasePlan, Plan, render
+from bot.worker.contract.dispatching import is_sound
 from bot.worker.contract.door import KERNELS
 from bot.worker.contract.gpu import Choice
 from bot.worker.contract.looking import LookAnswer, Looked, LookRequest
@@ -49,6 +50,7 @@ class Found:
     timelines: tuple[Timeline, ...] = ()
     asked: tuple[str, ...] = ()
     """The cases whose launches were profiled, in their order."""
+    dispatch: tuple[Dispatch, ...] = ()
 
 
 NO_GPU = Found(Counters(status="not_asked", detail="no GPU was there to be profiled"))
@@ -108,7 +110,8 @@ def _places(scene: Scene, name: str) -> Places:
 
 def _request(scene: Scene, where: Places, cases: Sequence[Call], mode: Literal["timeline", "counters"]) -> LookRequest:
     subject = overlay.subject(scene.site, scene.files, scene.cells.sandbox.path_of(where.source))
-    return LookRequest("look", subject, tuple(cases), scene.plan.fills, mode, PASSES, pins=scene.pins)
+    dispatches = scene.site.dispatches if mode == "timeline" else ()  # once is enough
+    return LookRequest("look", subject, tuple(cases), scene.plan.fills, mode, PASSES, scene.pins, dispatches)
 
 
 def _timeline(looked: Looked) -> Timeline:
@@ -129,16 +132,27 @@ def _timeline(looked: Looked) -> Timeline:
     )
 
 
-def timelines(scene: Scene) -> tuple[Timeline, ...]:
-    """None of them where the worker did not answer, or with what cannot be: no campaign ends for want of a timeline."""
+def _dispatch(answer: LookAnswer, ops: Sequence[str]) -> tuple[Dispatch, ...]:
+    """What the library said of what it was asked, in names; each op once, whatever else it says."""
+    said = {one.op: one for one in answer.dispatched if is_sound(one)}
+    found = (said[op] for op in dict.fromkeys(ops) if op in said)
+    return tuple(Dispatch(op=one.op, by_itself=one.by_itself, judged=one.judged) for one in found)
+
+
+def timelines(scene: Scene) -> tuple[tuple[Timeline, ...], tuple[Dispatch, ...]]:
+    """With what the library would have run by itself. None of them where the worker did not answer, or with what cannot
+    be: no campaign ends for want of a timeline."""
     where = _places(scene, "timeline")
     request = _request(scene, where, [case.call for case in scene.plan.cases[:MOST_CASES]], "timeline")
     answer = run_cell(scene.cells, where, request, LookAnswer, Limits(SECONDS, scene.memory_bytes), {})
     asked = {call.case for call in request.cases}
+    if isinstance(answer, Fault):
+        return (), ()
+    dispatch = _dispatch(answer, request.dispatches)
     try:
-        return () if isinstance(answer, Fault) else tuple(_timeline(one) for one in answer.looks if one.case in asked)
+        return tuple(_timeline(one) for one in answer.looks if one.case in asked), dispatch
     except ValueError:
-        return ()
+        return (), dispatch
 
 
 def largest(plan: Plan) -> list[Call]:
@@ -217,11 +231,13 @@ def look(
     """Both kinds of evidence. What goes wrong here is told and ends nothing. `clocked` is called when no clock runs any
     more: counters do not mind company on the host, its own time does."""
     seen: tuple[Timeline, ...] = ()
+    dispatch: tuple[Dispatch, ...] = ()
     try:
         try:
-            seen = timelines(scene)
+            seen, dispatch = timelines(scene)
         finally:
             clocked()
-        return Found(counters(scene, kernels, ready), seen, tuple(call.case for call in largest(scene.plan)))
+        asked = tuple(call.case for call in largest(scene.plan))
+        return Found(counters(scene, kernels, ready), seen, asked, dispatch)
     except (OperatorError, OSError, ValueError) as error:
-        return Found(ncu.said("failed", str(error)[:300]), seen)
+        return Found(ncu.said("failed", str(error)[:300]), seen, dispatch=dispatch)

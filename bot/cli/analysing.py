@@ -146,9 +146,10 @@ def _estimated(wanted: Asked, subject: Opened, scratch: Path, depth: Depth, watc
         bench.close()
     if looked is None:
         return found
-    return concluded(
+    profile = concluded(
         *subject, found.baseline, found.survey, looked.counters, looked.timelines, found.oracle_differs, moved
     )
+    return profile.model_copy(update={"dispatch": looked.dispatch})
 
 
 def _found(wanted: Asked, subject: Opened, folder: Path, depth: Depth, bench: Bench) -> Profile | Fault:

@@ -13,7 +13,7 @@ from bot.model.ids import CampaignId, CommitSha, Digest, OrderId, RepoPath, Vari
 from bot.model.measurement import Measurement, Suite, Survey
 from bot.model.people import Actor
 from bot.model.policy import RepoPolicy
-from bot.model.profiling import Counters, Timeline, Traffic
+from bot.model.profiling import Counters, Dispatch, Timeline, Traffic
 from bot.model.pull import PullSnapshot
 from bot.model.race import Race
 from bot.model.reasons import ReasonCode
@@ -107,6 +107,9 @@ class Profile(Word):
     """Test, benchmark, conftest and style files that differ between the PR and its target branch."""
     counters: Counters | None = None
     timelines: tuple[Timeline, ...] = ()
+    dispatch: tuple[Dispatch, ...] = ()
+    """Where the library has several implementations of an op: none where it has not, where nobody with a GPU asked, as
+    before 2026-11-29, or where it did not say."""
     traffic: tuple[Traffic, ...] = ()
     rivals: tuple[Rival, ...] = ()
     """How plain PyTorch and torch.compile do on the same cases."""

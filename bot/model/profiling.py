@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from bot.model.word import Word
 
 Status: TypeAlias = Literal[
     "read", "absent", "too_old", "no_permission", "mig", "nothing_launched", "not_asked", "failed"
 ]
+ImplName: TypeAlias = Annotated[str, StringConstraints(pattern=r"\A[A-Za-z0-9_.+-]{1,60}\Z")]
+"""Of an op or of an implementation of it, as a library gave it."""
 
 
 class Counter(Word):
@@ -99,6 +101,14 @@ class Traffic(Word):
         if self.again is None or self.spilled_asked is None:
             return None
         return self.compulsory + self.again + self.spilled_asked
+
+
+class Dispatch(Word):
+    """What a library with several implementations of an op takes on this machine by itself, and what was judged."""
+
+    op: ImplName
+    by_itself: ImplName
+    judged: ImplName
 
 
 class Busy(Word):

@@ -57,6 +57,10 @@ def strategy(name: str, at_most: float | None) -> Trusted:
     return Trusted(f"{code(name)}{limit}")
 
 
+def _dispatch(profile: Profile) -> Trusted:
+    return Trusted(text(rows.dispatch(profile)))
+
+
 def _basis(profile: Profile) -> str:
     """What the diagnosis rests on, in words."""
     if profile.diagnosis.confidence == "measured":
@@ -101,6 +105,7 @@ def of_comment(campaign: Campaign, profile: Profile, visible: int, folded: int) 
         "clues_left": max(0, len(clues) - visible),
         "strategies": [strategy(name, planned.get(name)) for name in profile.diagnosis.strategies[:visible][:3]],
         "errors": rows.errors(profile),
+        "dispatch": _dispatch(profile),
         "time": where_time_goes(profile, cases=FEW_CASES, kernels=FEW_KERNELS),
         "all_time": where_time_goes(profile, cases=folded, kernels=FEW_KERNELS),
         "roofs": _roofs(head, _cells(profile), profile, folded),
@@ -125,6 +130,7 @@ def of_record(campaign: Campaign, profile: Profile) -> dict[str, Any]:
     head[6], head[7] = rows.head(head[6], profile), rows.head(head[7], profile)
     return {
         "tier": rows.tier(profile),
+        "dispatch": _dispatch(profile),
         "observations": rows.observations(profile),
         "basis": _basis(profile),
         "signals": _signals(profile),

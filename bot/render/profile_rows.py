@@ -50,6 +50,16 @@ def tier(profile: Profile) -> str:
     return f"{number}, {TIERS[number]}" if number else UNKNOWN
 
 
+def dispatch(profile: Profile) -> str:
+    """What the library itself would run on that machine, where that is not what was judged; empty elsewhere."""
+    other = [one for one in profile.dispatch if one.by_itself != one.judged]
+    if not other:
+        return ""
+    by_itself = " and ".join(dict.fromkeys(one.by_itself for one in other))
+    judged = " and ".join(dict.fromkeys(one.judged for one in other))
+    return f"{profile.site.kernel} would run {by_itself} here; judged is {judged}"
+
+
 def observations(profile: Profile) -> list[str]:
     """The slowest pass, the largest case, and how time grows with bytes (L-21)."""
     names = labels.case_names(profile.suite)

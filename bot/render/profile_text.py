@@ -74,6 +74,7 @@ def profile_text(profile: Profile, width: int = 100, paint: Paint = no_paint, ri
     lines = [roofline_text(profile, width, paint)]
     sure = f"{diagnosis.confidence}, certainty {diagnosis.certainty}"
     said = [f"held back by {cause} ({sure}); tier {rows.tier(profile)}", plain(diagnosis.sentence, 400)]
+    said += [plain(other)] if (other := rows.dispatch(profile)) else []
     lines += _section("Diagnosis", [part for words in said for part in _wrapped(words, width, "  ", "    ")], paint)
     lines += _section("Why: evidence -> inference -> action (confidence)", _clues(profile, width), paint)
     kernels = rows.busiest(profile.timelines, names, MOST_KERNELS)
@@ -114,6 +115,7 @@ def profile_json(profile: Profile, rivals: Rivalry | None = None) -> dict[str, A
     return roofline_json(profile) | {
         "diagnosis": diagnosis,
         "counters": profile.counters.model_dump(mode="json") if profile.counters else None,
+        "dispatch": [one.model_dump(mode="json") for one in profile.dispatch],
         "timelines": [one.model_dump(mode="json") for one in profile.timelines],
         "traffic": [one.model_dump(mode="json") for one in profile.traffic],
         "rivals": rival_rows.as_json(rivals),

@@ -242,6 +242,6 @@ def profiled(
     counters, timelines = (looked.counters, looked.timelines) if looked else (None, ())
     moved = bytes_of.moved if bytes_of is not None else ()
     found = concluded(site, suite, sources, baseline, surveys, counters, timelines, oracle_differs, moved)
-    found = found.model_copy(update={"rivals": rivals})
+    found = found.model_copy(update={"rivals": rivals, "dispatch": looked.dispatch if looked else ()})
     diagnosis = found.diagnosis.model_copy(update={"rival": fastest(found)})
     return found.model_copy(update={"diagnosis": diagnosis})

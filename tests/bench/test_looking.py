@@ -21,9 +21,11 @@ from bot.bench.looking import Scene, Scenes, largest
 from bot.bench.sandbox import Sandbox
 from bot.errors import OperatorError
 from bot.model.measurement import Fault
+from bot.model.profiling import Dispatch
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, sources_digest
 from bot.worker.contract import ANSWER, REQUEST, Call, CasePlan, Plan, render
+from bot.worker.contract.dispatching import Dispatched
 from bot.worker.contract.looking import LookAnswer, Looked, LookRequest, Worked
 from tests.bench.test_ncu import DENIED, H200, RAW, TOOL
 from tests.bench.test_takes import CHOICE
@@ -118,7 +120,7 @@ def test_a_scene_knows_what_was_compiled_and_is_taken_away_again(scene: Scene, t
 def test_a_timeline_is_of_one_pass(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = LookAnswer((seen("forward-10"), seen("nobody-asked")))
     monkeypatch.setattr(looking, "run_cell", lambda *_: answer)
-    (found,) = looking.timelines(scene)
+    ((found,), _) = looking.timelines(scene)
     assert (found.case, found.wall_us, found.busy_us, found.gap_us, found.waits) == ("forward-10", 100, 40, 10, 1)
     assert [(k.kernel, k.launches, k.us) for k in found.kernels] == [("_k", 2, 40)]
 
@@ -129,7 +131,7 @@ def test_gaps_of_a_pass_that_is_watched_are_no_more_than_the_gpu_idles_unwatched
     """A profiler keeps the host busy, and so the GPU idle."""
     answer = LookAnswer((seen("forward-10", busy_us=480.0, gap_us=900.0),))
     monkeypatch.setattr(looking, "run_cell", lambda *_: answer)
-    (found,) = looking.timelines(scene)
+    ((found,), _) = looking.timelines(scene)
     assert (found.busy_us, found.gap_us, found.wall_us) == (96, 4, 100)
 
 
@@ -145,7 +147,7 @@ def test_a_worker_that_cannot_tell_leaves_no_timeline_and_ends_nothing(
     answer: Any, scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(looking, "run_cell", lambda *_: answer)
-    assert looking.timelines(scene) == ()
+    assert looking.timelines(scene) == ((), ())
 
 
 class Profiler:
@@ -257,11 +259,53 @@ def looking_subject() -> Any:
     return Subject("/source", "ops.k", "ops/k.py", ())
 
 
+SAID = Dispatched("k_loss", "nvidia-cutedsl", "nvidia-triton")
+
+
+def dispatching(scene: Scene, *ops: str) -> Scene:
+    return dataclasses.replace(scene, site=scene.site.model_copy(update={"dispatches": ops}))
+
+
+def test_the_library_is_asked_once_what_it_would_run_by_itself(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[LookRequest] = []
+    answer = LookAnswer((seen("forward-10"),), dispatched=(SAID,))
+    monkeypatch.setattr(looking, "run_cell", lambda cells, where, request, *_: asked.append(request) or answer)
+    found = looking.look(dispatching(scene, "k_loss"), [])
+    assert found.dispatch == (Dispatch(op="k_loss", by_itself="nvidia-cutedsl", judged="nvidia-triton"),)
+    assert [request.dispatches for request in asked] == [("k_loss",)]
+    where = looking._places(scene, "counters")
+    assert looking._request(dispatching(scene, "k_loss"), where, (), "counters").dispatches == ()
+
+
+def test_what_it_says_is_heard_though_its_timelines_cannot_be(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = LookAnswer((seen("forward-10", wall_us=float("nan")),), dispatched=(SAID,))
+    monkeypatch.setattr(looking, "run_cell", lambda *_: answer)
+    timelines, dispatch = looking.timelines(dispatching(scene, "k_loss"))
+    assert timelines == () and [one.by_itself for one in dispatch] == ["nvidia-cutedsl"]
+
+
+@pytest.mark.parametrize("words", ["@everyone", "61" * 31, "", "a b"])
+def test_a_worker_that_says_anything_but_names_is_not_heard(
+    words: str, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ran the library's code, and may answer what it likes."""
+    lie = dataclasses.replace(SAID, by_itself=words)
+    monkeypatch.setattr(looking, "run_cell", lambda *_: LookAnswer((), dispatched=(lie,)))
+    assert looking.timelines(dispatching(scene, "k_loss")) == ((), ())
+
+
+def test_nor_is_what_it_says_of_an_op_that_nobody_asked_of(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = (dataclasses.replace(SAID, op="another"), *((SAID,) * 100))
+    monkeypatch.setattr(looking, "run_cell", lambda *_: LookAnswer((), dispatched=many))
+    _, dispatch = looking.timelines(dispatching(scene, "k_loss", "k_loss"))
+    assert [one.op for one in dispatch] == ["k_loss"]
+
+
 def test_both_directions_are_profiled_in_one_process_and_named(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     found, profiler = told(scene, monkeypatch, (RAW, ""))
     assert (found.status, len(found.kernels), found.detail) == ("read", 2, "2 launches, clocks as they were")
     assert profiler.cases == [["forward-30", "backward-20"]]
-    monkeypatch.setattr(looking, "timelines", lambda scene: ())
+    monkeypatch.setattr(looking, "timelines", lambda scene: ((), ()))
     monkeypatch.setattr(looking, "counters", lambda scene, kernels, ready: found)
     assert looking.look(scene, ["_k"]).asked == ("forward-30", "backward-20")
 

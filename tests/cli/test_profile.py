@@ -23,7 +23,7 @@ from bot.cli.roofline import roofline
 from bot.errors import OperatorError, UserError
 from bot.model.diagnosis import CaseRoof
 from bot.model.measurement import Case, Evidence, Fault, Measurement, Reading, Setting, Suite, Survey, Timing
-from bot.model.profiling import Counter, Counters, KernelCounters, Moved
+from bot.model.profiling import Counter, Counters, Dispatch, KernelCounters, Moved
 from bot.model.reasons import ReasonCode
 from bot.model.rivals import Rival
 from bot.model.variant import SourceFile
@@ -45,6 +45,7 @@ class Fast(FakeBench):
 
 
 H200 = Gpu(uuid="GPU-1", name="NVIDIA H200", driver="580.159", arch="sm_90", memory_mib=143771, nodes=())
+OTHER = Dispatch(op="rms_norm", by_itself="nvidia-cutedsl", judged="nvidia-triton")
 DENIED = Counters(status="failed", detail="Nsight Compute was ended: it took too long, after 120 s")
 
 
@@ -93,7 +94,7 @@ class Watched(FakeBench):
         counters = tuple(Counter(name=name, value=value) for name, value in read.items())
         launched = tuple(KernelCounters(kernel=kernel, counters=counters) for kernel in kernels)
         asked = ("forward-40960x4096-bfloat16", "backward-40960x4096-bfloat16")
-        return Found(self.found or Counters(status="read", version="2025.3", kernels=launched), (), asked)
+        return Found(self.found or Counters(status="read", version="2025.3", kernels=launched), (), asked, (OTHER,))
 
 
 def run(command: Any, *words: str, bench: type[FakeBench] = FakeBench, gpu: Gpu | None = None) -> Result:
@@ -272,6 +273,7 @@ def test_what_a_gpu_takes_for_the_bytes_of_a_kernel_gives_way_to_the_count() -> 
 def test_without_the_clock_times_are_estimated_and_counters_are_the_gpus() -> None:
     told = on_gpu("--no-clock")
     assert (told["evidence"], Watched.timed) == ("static", 0)
+    assert told["dispatch"] == [OTHER.model_dump()] == on_gpu()["dispatch"]
     assert told["counters"]["status"] == "read" and told["diagnosis"]["confidence"] == "measured"
     assert [one["agrees"] for one in told["traffic"]] == [True, False]
 

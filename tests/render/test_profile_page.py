@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from bot.analysis.bottleneck import Evidence as Known
 from bot.analysis.bottleneck import diagnose
@@ -16,9 +18,9 @@ from bot.bench.ncu_export import parse
 from bot.hardware.catalog import for_runner, registered
 from bot.model.campaign import Campaign, Profile
 from bot.model.measurement import Evidence, Timing
-from bot.model.profiling import Busy, Counters, Timeline, Traffic
+from bot.model.profiling import Busy, Counters, Dispatch, Timeline, Traffic
 from bot.render import comments, profile_rows
-from bot.render.profile_text import profile_text
+from bot.render.profile_text import profile_json, profile_text
 from bot.render.records import records
 from tests.render import builders as a
 
@@ -89,6 +91,58 @@ def test_the_record_holds_it_against_what_came(golden: Callable[[str, str], None
 
 def test_the_terminal_says_the_same(golden: Callable[[str, str], None]) -> None:
     golden("terminal/profile.txt", without_lines(profile_text(watched(), 1000)) + "\n")
+
+
+OTHER = Dispatch(op="rms_norm", by_itself="nvidia-cutedsl", judged="nvidia-triton")
+SAID = "rms_norm would run nvidia-cutedsl here; judged is nvidia-triton"
+
+
+def everywhere(profile: Profile) -> tuple[str, str, str]:
+    """The comment, the record and the terminal."""
+    found = campaign(profile)
+    record = records(found, ())["profile.md"].decode()
+    return comments.checkpoint_profile(found), record, profile_text(profile, 1000)
+
+
+def test_that_the_library_would_run_another_language_is_said_in_a_line() -> None:
+    comment, record, shown = everywhere(watched(dispatch=(OTHER,)))
+    assert f"**Mind:** {SAID}.\n" in comment
+    assert f"\n- implementation: {SAID}\n" in record
+    assert f"\n  {SAID}\n" in shown
+
+
+def test_of_several_ops_each_name_is_said_once() -> None:
+    again, tile = OTHER.model_copy(update={"op": "loss"}), OTHER.model_copy(update={"by_itself": "nvidia-cutile"})
+    said = profile_rows.dispatch(watched(dispatch=(OTHER, again, tile)))
+    assert said == "rms_norm would run nvidia-cutedsl and nvidia-cutile here; judged is nvidia-triton"
+
+
+def test_where_it_runs_what_is_judged_only_programs_hear_of_it() -> None:
+    same = OTHER.model_copy(update={"by_itself": "nvidia-triton"})
+    profile = watched(dispatch=(same,))
+    assert everywhere(profile) == everywhere(watched()), "as of a library that has no dispatcher"
+    assert profile_rows.dispatch(profile) == ""
+    said = {"op": "rms_norm", "by_itself": "nvidia-triton", "judged": "nvidia-triton"}
+    assert profile_json(profile)["dispatch"] == [said]
+    assert profile_json(watched())["dispatch"] == []
+
+
+@pytest.mark.parametrize("field", ["op", "by_itself", "judged"])
+def test_a_journal_holds_names_of_implementations_and_no_other_text(field: str) -> None:
+    """Its page is made where a token is, of what a job with foreign code wrote."""
+    told = OTHER.model_dump()
+    assert Dispatch.model_validate(told | {field: 60 * "x"})
+    for name in (61 * "x", "", "@everyone", "a b", "nvidia-triton\n", "<b>"):
+        with pytest.raises(ValidationError):
+            Dispatch.model_validate(told | {field: name})
+
+
+def test_a_profile_of_before_it_was_asked_is_read_as_one_without() -> None:
+    told = watched(dispatch=(OTHER,)).model_dump(mode="json")
+    assert Profile.model_validate_json(json.dumps(told)).dispatch == (OTHER,)
+    del told["dispatch"], told["site"]["dispatches"]
+    found = Profile.model_validate_json(json.dumps(told))
+    assert (found.dispatch, found.site.dispatches) == ((), ())
 
 
 AGREES = Traffic(case=FORWARD, kernel="_rms_norm_forward_kernel", launches=1, counted_read=134e6, counted_written=134e6,

@@ -16,7 +16,7 @@ from bot.bench.launcher import GIVES_WAY
 from bot.bench.looking import Found
 from bot.model.campaign import Profile
 from bot.model.measurement import Measurement, Passport, Setting, Survey
-from bot.model.profiling import Counters
+from bot.model.profiling import Counters, Dispatch
 from bot.model.rivals import Rival
 from bot.model.variant import SourceFile
 from bot.zones import profiling
@@ -25,6 +25,7 @@ from tests.bench import tiny
 from tests.fakes.bench import PASSPORTS, FakeBench
 
 PATIENCE_S = 20.0
+OTHER = Dispatch(op="softmax", by_itself="nvidia-cutedsl", judged="nvidia-triton")
 
 
 class Watched(FakeBench):
@@ -48,7 +49,7 @@ class Watched(FakeBench):
         assert self.compiling.wait(PATIENCE_S if self._beside else 0.1) is self._beside
         self.looked.set()
         clocked()
-        return Found(Counters(status="absent", detail="no ncu"))
+        return Found(Counters(status="absent", detail="no ncu"), dispatch=(OTHER,))
 
     def stamped(self, files: tuple[SourceFile, ...]) -> tuple[Passport, ...]:
         self.compiling.set()
@@ -66,6 +67,7 @@ def test_no_clock_waits_for_the_compilers_of_other_chips(
     found = profiled(bench, tiny.SITE, tiny.SUITE, tiny.files(), watch=True)
     assert isinstance(found, Profile)
     assert bench.waited_for == [False]
+    assert found.dispatch == (OTHER,), "what the library said is journaled with the profile"
     assert tuple(stamp.arch for stamp in found.baseline.passports) == PASSPORTS
 
 
