@@ -177,7 +177,8 @@ def _finalized(campaign: Campaign, fact: Finalized) -> Campaign:
     need(done.variant == campaign.winner, "another variant was finished")
     ended = change(campaign, finalization=done, order=None)
     if not all(run.passed for run in done.tests) or not done.tests:
-        return _end(ended, Outcome.REVERTED, ReasonCode.TESTS_FAILED)
+        anyhow = ReasonCode.TESTS_FAILED_BEFORE if done.failed_before else ReasonCode.TESTS_FAILED
+        return _end(ended, Outcome.REVERTED, anyhow)
     if not done.passed:
         why = ReasonCode.CHECKSTYLE_FAILED if done.script_passed else ReasonCode.SCRIPT_FAILED
         return _end(ended, Outcome.REVERTED, why)

@@ -252,7 +252,8 @@ class Case:
         if self._faults:
             return Row(self.name, False, label, number, clip(self._faults[0]))
         if not self.probes:
-            why = f"not required of a variant, as the untouched kernel fails here: {self.excuse}"
+            asked = "not required of a variant, as the untouched kernel fails here: "
+            why = self.excuse if baseline else f"{asked}{self.excuse}"
             return Row(self.name, not baseline, "", None, clip(why))
         if mark is not None and not ratio <= 1:
             times = f"{ratio:.3g} times" if number is not None else "beyond"

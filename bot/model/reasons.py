@@ -68,6 +68,7 @@ class ReasonCode(StrEnum):
     REPINNED = "repinned"
     BASE_CHANGED = "base_changed"
     TESTS_FAILED = "tests_failed"
+    TESTS_FAILED_BEFORE = "tests_failed_before"
     CHECKSTYLE_FAILED = "checkstyle_failed"
     SCRIPT_FAILED = "script_failed"
     PUSH_CONFLICT = "push_conflict"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bot.model.campaign import OUT_OF_BUDGET, Campaign, StopReason
 from bot.model.facts import JournalLine, SearchEnded
-from bot.render import labels, view
+from bot.render import labels, mind, view
 from bot.render.escape import Trusted, code, text
 
+SENTENCE = 900
 MORE = 4
 """Variants that a search whose budget was spent may go on with."""
 
@@ -37,7 +38,13 @@ def _of_winner(campaign: Campaign, number: int) -> str:
     return ""
 
 
+def _whole(said: str) -> str:
+    return f"{text(said[:1].upper() + said[1:], SENTENCE)}."
+
+
 def advice(campaign: Campaign, lines: tuple[JournalLine, ...]) -> Trusted:
     """A list; empty where nothing is left to do."""
-    found = [one for one in (_of_winner(campaign, view.best(campaign)), _unfinished(campaign, lines)) if one]
+    before = mind.failed_before(campaign)  # no other variant would pass them either
+    more = f"{_whole(before)} {_whole(mind.failed_before_next(campaign))}" if before else _unfinished(campaign, lines)
+    found = [one for one in (_of_winner(campaign, view.best(campaign)), more) if one]
     return Trusted("\n".join(f"- {one}" for one in found))

@@ -24,6 +24,7 @@ from bot.render import (
     gains,
     labels,
     machines,
+    mind,
     numbers,
     plots,
     profile_page,
@@ -96,6 +97,9 @@ def _values(campaign: Campaign, links: Links) -> dict[str, Any]:
         "tried": view.tried(campaign, number),
         "model_error": labels.MODEL_ERROR,
         "notes": view.notes(campaign),
+        "minds": [escape.text(said, SENTENCE) for said in mind.of_kernel(campaign)],
+        "failed_before": mind.failed_before(campaign),
+        "failed_before_next": mind.failed_before_next(campaign),
         "seen": bool(
             campaign.answer_to(Checkpoint.WINNER) or (campaign.outcome and campaign.answer_to(Checkpoint.FINAL))
         ),

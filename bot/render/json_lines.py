@@ -116,6 +116,7 @@ def _told(fact: Fact) -> tuple[str, dict[str, Any]] | None:
                 "passed": done.passed,
                 "tests_passed": all(run.passed for run in done.tests),
                 "tests_ran": bool(done.tests) and not done.untested,
+                "tests_failed_before": done.failed_before,
                 "style_passed": bool(done.style) and done.style[-1].passed,
                 "script_passed": done.script_passed,
             }

@@ -277,6 +277,11 @@ MEANINGS: dict[R, Meaning] = {
         "My cases are a sample; the repository's tests decide.",
         "Read their output in the result. `/optimize explain` tells more about the winner.",
     ),
+    R.TESTS_FAILED_BEFORE: Meaning(
+        "The repository's own tests fail on the untouched kernel as well, so nothing was pushed.",
+        "Tests that fail before any change say nothing of a change, and what no test has seen pass is not pushed.",
+        "See that they pass on the runner with the kernel as it stands, then write `/optimize restart`.",
+    ),
     R.CHECKSTYLE_FAILED: Meaning(
         "The winner failed the style check, and nothing was pushed.",
         "The check's own tool mended what it could, and it failed again.",

@@ -9,7 +9,7 @@ from typing import Any
 from bot.model.campaign import Profile
 from bot.model.measurement import Evidence
 from bot.model.rivals import Rivalry
-from bot.render import labels, numbers, rival_rows
+from bot.render import labels, mind, numbers, rival_rows
 from bot.render import profile_rows as rows
 from bot.render.escape import plain
 from bot.render.profile_rows import Row
@@ -75,6 +75,7 @@ def profile_text(profile: Profile, width: int = 100, paint: Paint = no_paint, ri
     sure = f"{diagnosis.confidence}, certainty {diagnosis.certainty}"
     said = [f"held back by {cause} ({sure}); tier {rows.tier(profile)}", plain(diagnosis.sentence, 400)]
     said += [plain(other)] if (other := rows.dispatch(profile)) else []
+    said += [f"mind: {one}" for one in mind.of_profile(profile)]
     lines += _section("Diagnosis", [part for words in said for part in _wrapped(words, width, "  ", "    ")], paint)
     lines += _section("Why: evidence -> inference -> action (confidence)", _clues(profile, width), paint)
     kernels = rows.busiest(profile.timelines, names, MOST_KERNELS)
@@ -114,6 +115,7 @@ def profile_json(profile: Profile, rivals: Rivalry | None = None) -> dict[str, A
     diagnosis = profile.diagnosis.model_dump(mode="json", exclude={"roofs", "roof_percent", "strategies"})
     return roofline_json(profile) | {
         "diagnosis": diagnosis,
+        "mind": list(mind.of_profile(profile)),
         "counters": profile.counters.model_dump(mode="json") if profile.counters else None,
         "dispatch": [one.model_dump(mode="json") for one in profile.dispatch],
         "timelines": [one.model_dump(mode="json") for one in profile.timelines],

@@ -19,6 +19,7 @@ from bot.render import (
     gains,
     labels,
     machines,
+    mind,
     numbers,
     profile_page,
     rival_rows,
@@ -51,6 +52,7 @@ Show = Callable[[float | None], str]
 EVERY = 10_000
 """Records are files: no row is left out of them."""
 DIFF_LIMIT = 400_000
+SENTENCE = 900
 
 
 def _when(lines: tuple[JournalLine, ...]) -> dict[str, str]:
@@ -182,6 +184,7 @@ def _shared(campaign: Campaign, profile: Profile, at: dict[str, str], rivals: Ri
         "created": at.get("created", "unknown"),
         "held_back": steps.held_back(campaign),
         "counted": steps.counted(campaign),
+        "minds": [escape.text(said, SENTENCE) for said in mind.of_ending(campaign)],
         "history": story.story(campaign),
         "stopped": labels.STOPPED[campaign.stopped] if campaign.stopped else "unknown",
         "title": view.title_of(campaign, number),

@@ -23,7 +23,7 @@ from bot.model.facts import JournalLine
 from bot.model.ids import VariantNumber
 from bot.model.rivals import Rivalry
 from bot.model.verdict import Decision
-from bot.render import bars, from_roof, labels, machines, numbers, plots, report_rows, rival_rows, steps, view
+from bot.render import bars, from_roof, labels, machines, mind, numbers, plots, report_rows, rival_rows, steps, view
 from bot.render.environment import templates_dir
 from bot.render.escape import plain, visible, visible_lines
 from bot.render.report_rows import Table
@@ -209,7 +209,7 @@ def _values(campaign: Campaign, lines: tuple[JournalLine, ...], differ: Differ) 
         "static": view.is_static(campaign),
         "good": campaign.outcome is Outcome.PUSHED,
         "detail": plain(campaign.detail, 600),
-        "notes": view.notes(campaign),
+        "notes": (*mind.of_ending(campaign), *view.notes(campaign)),
         "diagnosis": campaign.profile.diagnosis if campaign.profile else None,
         "held_back": steps.held_back(campaign),
         "searched": steps.searched(campaign) if campaign.rounds else "",

@@ -97,7 +97,7 @@ def finished(campaign: Campaign) -> str:
     if done is None:
         return ""
     if not done.tests or not all(run.passed for run in done.tests):
-        return "tests failed"
+        return "tests failed, as they do on the untouched kernel" if done.failed_before else "tests failed"
     style = f"style check {'passed' if done.style and done.style[-1].passed else 'failed'}"
     if not done.script_passed:
         style = f"{style}, the benchmark script fails on v{done.variant} alone"

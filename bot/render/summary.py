@@ -8,7 +8,7 @@ from bot.model.campaign import Campaign, Round
 from bot.model.ids import variant_name
 from bot.model.rivals import Rivalry
 from bot.model.verdict import CaseScore, Score
-from bot.render import gains, numbers, rival_rows
+from bot.render import gains, mind, numbers, rival_rows
 
 DECIMALS = 4
 
@@ -85,6 +85,7 @@ def summary(campaign: Campaign, rivals: Rivalry | None = None) -> dict[str, Any]
         "detail": campaign.detail,
         "stopped": str(campaign.stopped) if campaign.stopped else None,
         "diagnosis": profile.diagnosis.sentence if profile else None,
+        "mind": list(mind.of_ending(campaign)),
         "speedup_is": gains.mean_of(campaign),
         "variants": [_variant(played, campaign) for played in campaign.rounds],
         "rivals": rival_rows.as_json(rivals),

@@ -25,7 +25,7 @@ from bot.model.ids import VariantNumber, variant_name
 from bot.model.measurement import Evidence
 from bot.model.rivals import Rivalry
 from bot.model.verdict import Decision
-from bot.render import labels, machines, numbers, races, rival_rows, script_rows, view
+from bot.render import labels, machines, mind, numbers, races, rival_rows, script_rows, view
 from bot.render.escape import plain, visible_lines
 
 WIDTH = 100
@@ -258,6 +258,8 @@ def checkpoint_text(campaign: Campaign, width: int = WIDTH, paint: Paint = no_pa
         for clue in diagnosis.clues:
             told = f"{plain(clue.evidence)} -> {plain(clue.inference)} -> {plain(clue.action)}"
             lines += textwrap.wrap(told, width, initial_indent="  - ", subsequent_indent="    ")
+        for said in mind.of_profile(campaign.profile):
+            lines += textwrap.wrap(f"mind: {said}", width, initial_indent="  ", subsequent_indent="    ")
     else:
         lines += table(campaign, width, paint, whole=campaign.stage is not Stage.AWAIT_FINAL)
     if campaign.stage is Stage.AWAIT_FINAL and campaign.finalization is not None:
@@ -315,7 +317,8 @@ def result_text(campaign: Campaign, paint: Paint = no_paint, rivals: Rivalry | N
     speed = f"{variant_name(best)} is {over}" if best else ""
     commit = f"commit {campaign.pushed}" if campaign.pushed else ""
     detail = plain(campaign.detail)
-    return "\n".join([head, *(f"  {line}" for line in (speed, commit, detail) if line)])
+    minded = [f"mind: {said}" for said in mind.of_ending(campaign)]
+    return "\n".join([head, *(f"  {line}" for line in (speed, commit, detail, *minded) if line)])
 
 
 def interrupted_text(campaign: Campaign, again: str, look: str, by: str = "you") -> str:

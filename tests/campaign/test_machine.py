@@ -391,6 +391,15 @@ def test_a_script_that_is_not_there_or_does_not_run_on_v0_stops_nobody(script: t
     assert (campaign.stage, campaign.outcome) == (Stage.AWAIT_FINAL, None)
 
 
+@pytest.mark.parametrize(("passed", "reason"), [(True, "tests_failed"), (False, "tests_failed_before")])
+def test_tests_that_fail_anyhow_have_a_reason_of_their_own(passed: bool, reason: str) -> None:
+    finalizing = fold(at_stage(Stage.FINALIZING), (tale.placed(3, Phase.FINALIZE, winner=1),))
+    done = tale.finalization(tests_pass=False)
+    done = done.model_copy(update={"untouched": done.tests[0].model_copy(update={"passed": passed})})
+    campaign, _ = advance(finalizing, Finalized(order=tale.F3, finalization=done))
+    assert (campaign.outcome, campaign.reason) == (Outcome.REVERTED, reason)
+
+
 def test_a_finalization_without_any_test_does_not_pass() -> None:
     finalizing = fold(at_stage(Stage.FINALIZING), (tale.placed(3, Phase.FINALIZE, winner=1),))
     done = tale.finalization().model_copy(update={"tests": ()})

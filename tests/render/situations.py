@@ -132,6 +132,10 @@ SITUATIONS: dict[R, Callable[[], str]] = {
     R.BASE_CHANGED: lambda: stopped(R.BASE_CHANGED, "it was for main and is for release now"),
     R.TESTS_FAILED: lambda: reverted(R.TESTS_FAILED, finalization=a.finalization((FAILED_TEST,), ())),
     R.SCRIPT_FAILED: lambda: reverted(R.SCRIPT_FAILED, finalization=a.broken_script()),
+    R.TESTS_FAILED_BEFORE: lambda: reverted(
+        R.TESTS_FAILED_BEFORE,
+        finalization=a.finalization((FAILED_TEST,), ()).model_copy(update={"untouched": FAILED_TEST}),
+    ),
     R.CHECKSTYLE_FAILED: lambda: reverted(
         R.CHECKSTYLE_FAILED, finalization=a.finalization((a.TESTS,), (BAD_STYLE, BAD_STYLE))
     ),

@@ -87,7 +87,7 @@ RESULTS = {
     ),
     "tests_failed": reverted(ReasonCode.TESTS_FAILED, finalization=a.finalization((FAILED_TEST,), ())),
     "tests_failed_before": reverted(
-        ReasonCode.TESTS_FAILED,
+        ReasonCode.TESTS_FAILED_BEFORE,
         finalization=a.finalization((FAILED_TEST,), ()).model_copy(update={"untouched": FAILED_TEST}),
     ),
     "no_tests": reverted(ReasonCode.TESTS_FAILED, finalization=a.finalization((), ())),
