@@ -3,6 +3,7 @@ No variant code is alive meanwhile."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,18 @@ from bot.model.variant import sources_digest
 from bot.worker.contract import timing
 
 Told = TypeVar("Told", timing.Blocks, timing.Common)
+
+
+MEMORY = re.compile("out.of.memory", re.IGNORECASE)
+"""As torch and the driver say that there is none left."""
+
+
+class TooLarge(Objection):
+    """The judge has no room for v0 and its truths in this case."""
+
+    def __init__(self, case: str, why: str) -> None:
+        super().__init__(why)
+        self.case = case
 
 
 class ClockedBench(StaticBench):
@@ -127,6 +140,14 @@ class ClockedBench(StaticBench):
         took = timing_of([us for block in told.control for us in block])
         self._took_us[case.case] = took.median_us
         return case.model_copy(update={"timing": took, "roof_us": self._roofs[case.case]})
+
+    def _of_v0_if_it_fits(self, case: CaseResult, stock: Take) -> CaseResult:
+        try:
+            return self._of_v0(case, stock)
+        except Objection as error:
+            if MEMORY.search(str(error)):
+                raise TooLarge(case.case, str(error)) from error
+            raise
 
     def _roof(self, case: CaseResult) -> float | None:
         """What a plain pass over as many bytes takes; None where it need not move any."""

@@ -16,6 +16,7 @@ from bot.bench import own_script, proof, shared_tests
 from bot.bench.clearing import clear
 from bot.bench.commands import run_command
 from bot.bench.gpu import Gpu
+from bot.bench.plugins import is_pytest
 from bot.errors import GitError
 from bot.git.repo import Repo
 from bot.model.campaign import CommandRun, Finalization, PassedFile, ScriptRun
@@ -25,6 +26,8 @@ from bot.model.variant import SourceFile, sources_digest
 
 STYLE_DEADLINE = 120.0
 TEST_DEADLINE = 900.0
+COLLECT_DEADLINE = 120.0
+COLLECT_ONLY = "--collect-only"
 
 
 def _argv(command: tuple[str, ...], *, python: str, test: str = "") -> tuple[str, ...]:
@@ -161,6 +164,27 @@ def _scripts(
         return (first,)
     with head.clean("script", files) as tree:
         return first, play(tree, number)
+
+
+def collected(
+    repo: Repo,
+    head: str,
+    site: KernelSite,
+    *,
+    python: str,
+    scratch: Path,
+    judging: tuple[RepoPath, ...] = (),
+    judged_by: CommitSha | None = None,
+    gpu: Gpu | None = None,
+) -> CommandRun | None:
+    """What pytest finds in the kernel's own test file, of the tree that the tests would run in, with none of them run;
+    None where the command is no plain pytest."""
+    if not is_pytest(site.test_command):
+        return None
+    scratch.mkdir(parents=True, exist_ok=True)
+    with _Head(repo, head, scratch, judging, judged_by).clean("tests") as tree:
+        command, environment = (*site.test_command, COLLECT_ONLY), dict(site.environment)
+        return _run(command, tree, environment, COLLECT_DEADLINE, gpu, python=python, test=site.test_file)
 
 
 def finish(

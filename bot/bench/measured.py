@@ -16,7 +16,7 @@ from bot.bench.bailiff import Objection
 from bot.bench.cell import Cells
 from bot.bench.checks import Checked, Laid
 from bot.bench.clearing import clear
-from bot.bench.clocked import ClockedBench
+from bot.bench.clocked import ClockedBench, TooLarge
 from bot.bench.effort import Effort
 from bot.bench.gpu import Gpu
 from bot.bench.imports import libraries
@@ -45,7 +45,7 @@ from bot.model.measurement import (
 from bot.model.rivals import EVERYWHERE, Rival, RivalName
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, sources_digest
-from bot.worker.contract import CompileAnswer, timing
+from bot.worker.contract import CompileAnswer, clip, timing
 
 
 class MeasuredBench(ClockedBench):
@@ -172,7 +172,7 @@ class MeasuredBench(ClockedBench):
             if digest == base:  # and rivals after it, who wait for theirs no more
                 count, still = 1 + len(EVERYWHERE), self._rivals_ahead.standing_still
                 self._judge.ask(timing.StartRequest("start", count, alone=True, still=still), timing.Started)
-                told = Clocked(tuple(self._of_v0(case, stock[case.case]) for case in cases), rows)
+                told = Clocked(tuple(self._of_v0_if_it_fits(case, stock[case.case]) for case in cases), rows)
                 self._clock_unseen(stock)
                 return told
             self._clock_v0(cases, stock)
@@ -184,6 +184,9 @@ class MeasuredBench(ClockedBench):
             self._judge.ask(timing.CloseRequest("close"), timing.Closed)
             row = CheckResult(case=error.case, passed=False, detail=f"a timed slot went wrong: {error}")
             return Clocked(cases, (*(r for r in rows if r.case != error.case), row))
+        except TooLarge as error:
+            detail = clip(f"{error.case}: {error}")
+            return Clocked(cases, rows, Fault(kind="memory", detail=detail, unfit=(error.case,)))
         except Objection as error:
             return Clocked(cases, rows, Fault(kind="crashed", detail=str(error)))
         finally:

@@ -77,6 +77,12 @@ def refused(answer: GpuAnswer) -> Fault | None:
     return Fault(kind="memory" if refusal.kind == "memory" else "crashed", detail=clip(f"{case}: {refusal.detail}"))
 
 
+def short_of_memory(answer: GpuAnswer) -> tuple[str, ...]:
+    """Cases whose pass found no room, where nothing else went wrong."""
+    refusals = {r.case: r.refusal.kind for r in answer.recordings if r.refusal is not None}
+    return tuple(refusals) if set(refusals.values()) == {"memory"} else ()
+
+
 def plays(take: Take) -> str:
     """Stands for the programs that a recording plays, with all that they are given, and for the memory that the pass
     took; empty where that cannot be read, or not in a moment. A cubin has the lines and the path of its source in it,

@@ -17,7 +17,7 @@ from bot.bench.checks import Checked, Checker, Laid
 from bot.bench.clearing import clear
 from bot.bench.kept_kernels import KeptKernels
 from bot.bench.launcher import Limits
-from bot.bench.take import Take, refused, take_of
+from bot.bench.take import Take, refused, short_of_memory, take_of
 from bot.model.measurement import Fault
 from bot.model.variant import sources_digest
 from bot.worker.contract import Call, CheckAnswer, ContractError
@@ -207,7 +207,7 @@ class GpuChecker(Checker):
             if self.tunes or speaks:
                 recording.result()
             checked = super()._check(laid, baseline=baseline)
-            self._recorded[laid.name] = recording.result()
+            self._recorded[laid.name] = self._room_made(laid, *recording.result(), baseline=baseline)
         return self._kept(laid, checked, baseline=baseline)
 
     def _record_all(self, laid: Laid, *, baseline: bool) -> tuple[GpuAnswer | Fault, Path]:
@@ -226,6 +226,16 @@ class GpuChecker(Checker):
         self._unseen = ()
         return self._record(laid, self._cases, name="record-again")
 
+    def _room_made(
+        self, laid: Laid, answer: GpuAnswer | Fault, lies: Path, *, baseline: bool
+    ) -> tuple[GpuAnswer | Fault, Path]:
+        """v0 once more by one process, when nobody else of ours checks or records, where it found no memory beside
+        others: that says what does not fit."""
+        if not baseline or isinstance(answer, Fault) or not short_of_memory(answer):
+            return answer, lies
+        self._unseen = ()
+        return self._record(laid, self._cases, at_once=compile_pool.processors(), name="record-alone")
+
     def _is_believed(self, laid: Laid, answer: GpuAnswer, lies: Path) -> bool:
         try:
             self._taken(laid, answer, lies, [call.case for call in self._everything])
@@ -241,7 +251,8 @@ class GpuChecker(Checker):
         if isinstance(answer, Fault):
             return Checked(checked.rows, fault=answer)
         if (why := refused(answer)) is not None:
-            return Checked(checked.rows, fault=why)
+            unfit = short_of_memory(answer) if baseline else ()
+            return Checked(checked.rows, fault=why.model_copy(update={"unfit": unfit}))
         kept = self._cells.scratch / "takes" / sources_digest(laid.files)
         clear(kept)
         kept.parent.mkdir(exist_ok=True)

@@ -10,7 +10,7 @@ from bot.model.commands import Optimize
 from bot.model.diagnosis import Diagnosis
 from bot.model.hardware import HardwareNumber
 from bot.model.ids import CampaignId, CommitSha, Digest, OrderId, RepoPath, VariantNumber
-from bot.model.measurement import Measurement, Suite, Survey
+from bot.model.measurement import Case, Measurement, Suite, Survey
 from bot.model.people import Actor
 from bot.model.policy import RepoPolicy
 from bot.model.profiling import Counters, Dispatch, Timeline, Traffic
@@ -113,6 +113,8 @@ class Profile(Word):
     traffic: tuple[Traffic, ...] = ()
     rivals: tuple[Rival, ...] = ()
     """How plain PyTorch and torch.compile do on the same cases."""
+    left_out: tuple[Case, ...] = ()
+    """Cases of the target's suite in which v0 does not fit into the memory of this GPU: nobody is asked for them."""
     hardware: tuple[HardwareNumber, ...] = ()
     """Every number of the GPU that a record of this campaign may use, with where it was read (R-03, R-04)."""
 

@@ -204,6 +204,8 @@ class Fault(Word):
 
     kind: Literal["import_failed", "crashed", "compile_failed", "compile_timeout", "run_timeout", "memory", "protocol"]
     detail: str = ""
+    unfit: tuple[str, ...] = ()
+    """Of v0: scored cases that do not fit into the GPU's memory."""
 
     def of_untouched(self, kernel: str) -> str:
         """As a sentence, where it is v0 that cannot be measured. Late is not wrong: a busy machine is slow."""

@@ -29,11 +29,11 @@ def next_proposal(brief: Brief) -> Proposal | None:
 
 
 def untried(brief: Brief) -> str:
-    """What a larger budget would have gone on with."""
+    """What a larger budget would have gone on with; empty where there is nothing."""
     idea = next_proposal(dataclasses.replace(brief, budget=1))
     if idea is not None:
         return f"the next idea would have been: {idea.hypothesis.title}"
-    return "its launch numbers were not raced" if brief.has_race_ahead else exhausted(brief)
+    return "its launch numbers were not raced" if brief.has_race_ahead else ""
 
 
 def exhausted(brief: Brief) -> str:

@@ -1,5 +1,5 @@
-"""What a reader has to mind beside the figures: tests that fail anyhow, a kernel that is wrong itself. One sentence
-each, the same in a comment, in a record and in a terminal."""
+"""What a reader has to mind beside the figures: tests that fail anyhow, a kernel that is wrong itself, cases that
+are left out. One sentence each, the same in a comment, in a record and in a terminal."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ PREFIX = "not required of a variant, as the untouched kernel fails here: "
 RAISED = re.compile(r"[A-Z]\w*: ")
 """The name of an exception: it gave no result that could be wrong."""
 SAID = 300
+MOST_NAMED = 4
 NOT_ASKED = "a variant is not asked to be right where v0 is not"
 
 
@@ -74,13 +75,27 @@ def failed_before_next(campaign: Campaign) -> str:
     return f"see that `{typed}` passes with {at} as it stands; what no test has seen pass is not applied"
 
 
+def left_out(profile: Profile) -> str:
+    """That the suite is a reduced one."""
+    left, runner = profile.left_out, profile.baseline.runner
+    if not left:
+        return ""
+    names = [labels.case_name(case) for case in left]
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    memory = f"the {numbers.size(runner.gpu_memory_mib * 2**20)} of {plain(runner.gpu_name, 80)}"
+    many = numbers.many(len(left) + len(profile.suite.cases), "scored case")
+    verb = "is left out: it does not fit" if len(left) == 1 else "are left out: they do not fit"
+    return f"{len(left)} of {many} {verb} into {memory} ({', '.join(names[:MOST_NAMED])}{more})"
+
+
 def of_profile(profile: Profile) -> tuple[str, ...]:
-    return tuple(said for said in (wrong(profile), raises(profile)) if said)
+    return tuple(said for said in (left_out(profile), wrong(profile), raises(profile)) if said)
 
 
 def of_kernel(campaign: Campaign) -> tuple[str, ...]:
     """What v0 does not take was said in the profile, and changes nothing of how it ended."""
-    known = (wrong(campaign.profile),) if campaign.profile is not None else ()
+    profile = campaign.profile
+    known = (left_out(profile), wrong(profile)) if profile is not None else ()
     return tuple(said for said in known if said)
 
 

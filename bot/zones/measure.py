@@ -25,7 +25,6 @@ from bot.campaign.lineage import has_opening_ahead, has_race_ahead, pending_trie
 from bot.campaign.machine import advance, fold, owed_in
 from bot.errors import OperatorError, UserError
 from bot.git.repo import Repo
-from bot.guardrails.correctness import no_yardstick
 from bot.hardware.catalog import for_choice
 from bot.ledger import journal
 from bot.ledger.journal import Segment
@@ -45,7 +44,7 @@ from bot.model.facts import (
     VariantMeasured,
 )
 from bot.model.ids import OrderId
-from bot.model.measurement import Fault, Measurement, Suite
+from bot.model.measurement import Measurement, Suite
 from bot.model.policy import RepoPolicy
 from bot.model.race import Race
 from bot.model.reasons import ReasonCode
@@ -60,10 +59,10 @@ from bot.targets.tree import DirectoryTree
 from bot.zones import elsewhere, oracle
 from bot.zones.finalists import asked_last
 from bot.zones.finishing import finished
+from bot.zones.first_look import FirstLook, Subject
 from bot.zones.intake import SEGMENT
 from bot.zones.judging import Weighs, may_win, unrun, verdict_of
 from bot.zones.lateness import in_time
-from bot.zones.profiling import counted, profiled
 from bot.zones.racing import before_a_round, raced, starters
 from bot.zones.report import ZoneReport, about
 from bot.zones.rivals import of_winner
@@ -73,10 +72,6 @@ __all__ = ["Preflight", "Shift", "Workshop", "measure", "read_campaign", "work"]
 
 MOST_STEPS = 1000
 """Three steps a round and at most 119 rounds; more would be a loop of ours."""
-
-
-Subject = tuple[KernelSite, Suite, tuple[SourceFile, ...]]
-"""A kernel, its cases and its files as they are."""
 
 
 class Shift:
@@ -156,36 +151,26 @@ class Shift:
             raise Preflight(ReasonCode.PREFLIGHT_FAILED, f"{kernel} cannot be judged here: {unjudged}")
         return site, suite, tuple(SourceFile(path=path, text=_text(tree.read(path)) or "") for path in site.files)
 
-    def _looked_at(self, bench: Bench, subject: Subject, arch: str, differing: tuple[str, ...]) -> Profile | Fault:
-        """With a GPU profilers watch, and the bytes are counted beside it."""
-        site, suite, sources = subject
-        shop, watched = self._shop, self._shop.gpu is not None
-        beside = partial(shop.open_counter, self._tree(), site, suite, arch, shop.python, shop.scratch / "count")
-
-        def can_be_judged(baseline: Measurement) -> None:
-            if why := no_yardstick(baseline.checks):  # known before a minute goes into profilers
-                what = f"the untouched {site.kernel} cannot be held against itself: {why}"
-                raise Preflight(ReasonCode.PREFLIGHT_FAILED, what)
-
-        count = partial(counted, beside, sources) if watched else None
-        return profiled(
-            bench, *subject, differing, watch=watched, count=count, baseline_read=can_be_judged, passed=shop.passed
-        )
+    def _opened(self, site: KernelSite, suite: Suite, arch: str) -> Bench:
+        """In place of what was open before: two would share the GPU's memory."""
+        self.close()
+        shop, self._bench = self._shop, None
+        self._bench = shop.open_bench(self._tree(), site, suite, arch, shop.python, shop.scratch / "bench")
+        return self._bench
 
     def profile(self, effect: ProfileKernel) -> Fact:
         assert self.campaign.command is not None and self.campaign.pull is not None
         kernel, config = self.campaign.command.kernel, self._config()
         subject = self._subject(kernel, config)
         site, suite, _ = subject
-        arch, shop = self._arch(), self._shop
-        self._bench = bench = shop.open_bench(self._tree(), site, suite, arch, shop.python, shop.scratch / "bench")
+        arch = self._arch()
+        bench = self._opened(site, suite, arch)
         if weak := self._weak_fence(config.policy):
             raise Preflight(ReasonCode.PREFLIGHT_FAILED, f"{kernel} cannot be measured here: {weak}")
-        differing = oracle.differing(self.campaign.pull, site, shop.repo)
-        profile = self._looked_at(bench, subject, arch, differing)
-        if isinstance(profile, Fault):
-            raise Preflight(ReasonCode.PREFLIGHT_FAILED, profile.of_untouched(kernel))
-        return Profiled(order=effect.order, profile=profile)
+        differing = oracle.differing(self.campaign.pull, site, self._shop.repo)
+        look = FirstLook(self.campaign, self._shop, self._tree(), arch, differing)
+        reopened = partial(self._opened, site, arch=arch)
+        return Profiled(order=effect.order, profile=look.whole(bench, subject, reopened))
 
     def race(self, effect: RaceNumbers) -> Fact:
         assert self.campaign.profile is not None
@@ -266,6 +251,16 @@ class Shift:
         rivals = of_winner(self.campaign, why, self.bench, self._shop.passed)
         return SearchEnded(order=order, why=why, note=note, rivals=rivals)
 
+    def _end_search(self, effect: EndSearch) -> SearchEnded:
+        """A budget of variants that ended with the last idea cut nothing off."""
+        if effect.why not in OUT_OF_BUDGET:
+            return self._ended(effect.order, effect.why)
+        brief = brief_of(self.campaign, tried=self._tried())
+        left = untried(brief)
+        is_all = not left and effect.why is StopReason.BUDGET_SPENT
+        why = StopReason.IDEAS_EXHAUSTED if is_all else effect.why
+        return self._ended(effect.order, why, left or exhausted(brief))
+
     def finish(self, effect: FinishWinner) -> Fact:
         return finished(self.campaign, self._shop, self._head, effect, self.tell)
 
@@ -309,8 +304,7 @@ class Shift:
             case JudgeVariant():
                 return self.judge(effect)
             case EndSearch():
-                left = untried(brief_of(self.campaign)) if effect.why in OUT_OF_BUDGET else ""
-                return self._ended(effect.order, effect.why, left)
+                return self._end_search(effect)
             case FinishWinner():
                 return self.finish(effect)
             case _:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from bot.bench.finish import finish
+from bot.bench.finish import collected, finish
 from bot.bench.gpu import Gpu
 from bot.bench.halt import Halt
 from bot.bench.measure import Bench, open_static_bench
 from bot.git.repo import Repo
-from bot.model.campaign import Campaign, Finalization
+from bot.model.campaign import Campaign, CommandRun, Finalization
 from bot.model.facts import Fact
 from bot.model.measurement import Measurement
 from bot.model.reasons import ReasonCode
@@ -64,6 +64,7 @@ class Workshop:
     """Counts the bytes of a kernel that a GPU times; a GPU does not tell them of each launch."""
     put_away: Callable[[Bench], None] = _close
     """What becomes of a bench when its job is done."""
+    collect: Callable[..., CommandRun | None] = collected
     finish: Callable[..., Finalization] = finish
     clock: Callable[[], str] = utc_now
     trusted: Path | None = None

@@ -121,3 +121,51 @@ def test_an_answer_that_cannot_be_believed_for_such_a_size_is_no_fault_of_v0(ben
 )
 def test_code_tunes_itself_and_comments_do_not(text: str, does: bool) -> None:
     assert tunes_itself(text) is does
+
+
+# -- scored cases in which v0 finds no memory ------------------------------------------------------------------------
+
+OTHER = "backward-4x8"
+
+
+def short(*cases: str, of: str = "", kind: str = "memory") -> GpuAnswer:
+    why = Refusal(kind, "OutOfMemoryError: CUDA out of memory")
+    rows = (Recording(c, "", "" if c in of else "it sorts", 5, (), (), why if c in of else None) for c in cases)
+    return GpuAnswer((), tuple(rows))
+
+
+@pytest.fixture
+def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    found = Bench(tmp_path, monkeypatch, SCORED, OTHER)
+    found.tuned = False
+    return found
+
+
+def test_v0_that_found_no_memory_beside_others_is_recorded_once_more_alone(two: Bench) -> None:
+    two.of_recordings = lambda request: short(SCORED, OTHER, of="" if len(recordings(two)) > 1 else OTHER)
+    assert two.checker.check_baseline(two.laid("v0")).fault is None
+    assert recordings(two) == [[SCORED, OTHER]] * 2
+    assert [request.recorders for request in two.asked if request.cases][-1] == 1
+
+
+def test_what_does_not_fit_alone_either_is_named(two: Bench) -> None:
+    two.of_recordings = lambda request: short(SCORED, OTHER, of=OTHER)
+    fault = two.checker.check_baseline(two.laid("v0")).fault
+    assert fault is not None
+    assert (fault.kind, fault.unfit) == ("memory", (OTHER,))
+
+
+def test_a_pass_that_crashes_is_no_case_that_does_not_fit(two: Bench) -> None:
+    two.of_recordings = lambda request: short(SCORED, OTHER, of=OTHER, kind="crashed")
+    fault = two.checker.check_baseline(two.laid("v0")).fault
+    assert fault is not None and (fault.kind, fault.unfit) == ("crashed", ())
+    assert recordings(two) == [[SCORED, OTHER]], "and nobody asks again"
+
+
+def test_a_variant_that_finds_no_memory_where_v0_does_is_refused(two: Bench) -> None:
+    two.answers = short(SCORED, OTHER)
+    assert two.checker.check_baseline(two.laid("v0")).fault is None
+    two.answers = short(SCORED, OTHER, of=OTHER)
+    fault = two.checker.check(two.laid("v1")).fault
+    assert fault is not None and (fault.kind, fault.unfit) == ("memory", ())
+    assert fault.detail == f"{OTHER}: OutOfMemoryError: CUDA out of memory"

@@ -43,7 +43,7 @@ def finish(*given: Any, passed: Callable[[PassedFile], None], **_: Any) -> Final
 
 def stand_in() -> tuple[Any, Any]:
     """What takes the place of `opener_for` and `Workshop`."""
-    return (lambda gpu: CounterBench), partial(Workshop, finish=finish)
+    return (lambda gpu: CounterBench), partial(Workshop, collect=lambda *_, **__: None, finish=finish)
 
 
 def main() -> None:

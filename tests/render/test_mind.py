@@ -143,3 +143,46 @@ def test_a_job_that_found_no_tests_ends_like_any_that_could_not_work() -> None:
     )
     said = comments.result(campaign)
     assert "This is about the repository" in said and "/optimize restart" in said
+
+
+# -- cases that do not fit -------------------------------------------------------------------------------------------
+
+
+def reduced(campaign: Campaign, left: int) -> Campaign:
+    assert campaign.profile is not None
+    suite, baseline = campaign.profile.suite, campaign.profile.baseline
+    runner = baseline.runner.model_copy(update={"gpu_name": "NVIDIA L4", "gpu_memory_mib": 23034})
+    fields = {
+        "left_out": suite.cases[:left],
+        "suite": suite.model_copy(update={"cases": suite.cases[left:]}),
+        "baseline": baseline.model_copy(update={"runner": runner}),
+    }
+    return campaign.model_copy(update={"profile": campaign.profile.model_copy(update=fields)})
+
+
+FITS = "fit into the 22.5 GiB of NVIDIA L4 (fwd 512x1024 bf16"
+
+
+@pytest.mark.parametrize(
+    ("left", "begins", "ends"),
+    [
+        (0, "", ""),
+        (1, f"1 of 9 scored cases is left out: it does not {FITS})", ")"),
+        (4, f"4 of 9 scored cases are left out: they do not {FITS}, ", "bf16)"),
+        (5, f"5 of 9 scored cases are left out: they do not {FITS}, ", "bf16 and 1 more)"),
+    ],
+)
+def test_a_reduced_suite_says_that_it_is_one(left: int, begins: str, ends: str) -> None:
+    profile = reduced(a.profiled(), left).profile
+    assert profile is not None
+    said = mind.left_out(profile)
+    assert said.startswith(begins) and said.endswith(ends) and bool(said) is bool(left)
+
+
+def test_a_reduced_suite_says_so_in_the_profile_and_wherever_it_ended() -> None:
+    said = "2 of 9 scored cases are left out"
+    profiled = reduced(a.profiled(), 2)
+    assert profiled.profile is not None
+    assert said in comments.checkpoint_profile(profiled) and said in profile_text(profiled.profile, 400)
+    assert said in records(profiled, ())["profile.md"].decode()
+    assert not [name for name, page in pages(reduced(none_better(), 2)).items() if said not in plainly(page)]

@@ -97,7 +97,11 @@ def act(asked: dict[str, Any]) -> str:
     """One job, as the command line would run it."""
     if asked["zone"] == "measure":
         bundle = from_json(Bundle, Path(asked["order"]).read_bytes(), what="order")
-        doors = {} if asked.get("real") else {"open_bench": FakeBench, "finish": fake_finish}
+        doors = (
+            {}
+            if asked.get("real")
+            else {"open_bench": FakeBench, "finish": fake_finish, "collect": lambda *_, **__: None}
+        )
         shop = Workshop(
             repo=Repo(Path(asked["repository"])), python=sys.executable, scratch=Path(asked["scratch"]), **doors
         )

@@ -15,7 +15,8 @@ from bot.model.campaign import Campaign
 from bot.model.measurement import Measurement
 from bot.model.reasons import ReasonCode
 from bot.model.variant import SourceFile
-from bot.zones.measure import Preflight, Shift, Workshop
+from bot.zones.first_look import FirstLook
+from bot.zones.workshop import Preflight, Workshop
 from tests.fakes.bench import FakeBench
 
 H200 = Gpu(uuid="GPU-1", name="NVIDIA H200", driver="580.159", arch="sm_90", memory_mib=143771, nodes=())
@@ -45,14 +46,15 @@ class Lame(FakeBench):
 def test_profilers_are_asked_only_of_a_kernel_that_can_be_held_against_itself(right: int, tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     subject = analysing._subject(analysing.Asked("rms_norm", sample(), "", None, "sm_90"))
-    shift = Shift(Campaign(id="c"), Workshop(repo=None, python="", scratch=tmp_path, gpu=H200))  # type: ignore[arg-type]
+    shop = Workshop(repo=None, python="", scratch=tmp_path, gpu=H200)  # type: ignore[arg-type]
+    look = FirstLook(Campaign(id="c"), shop, tmp_path, "sm_90")
     Lame.right, Lame.asked, Lame.expected = right, 0, 0
     bench: Any = Lame(sample(), *subject[:2], "sm_90", "", tmp_path)
     if right:
         with pytest.raises(RuntimeError, match="a profiler was asked"):
-            shift._looked_at(bench, subject, "sm_90", ())
+            look.of(bench, subject)
     else:
         with pytest.raises(Preflight, match="cannot be held against itself: it passes none of its checks") as found:
-            shift._looked_at(bench, subject, "sm_90", ())
+            look.of(bench, subject)
         assert found.value.reason is ReasonCode.PREFLIGHT_FAILED
     assert Lame.asked == Lame.expected == right
