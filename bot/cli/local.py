@@ -6,7 +6,6 @@ becomes one commit on a branch of its own.
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import shlex
@@ -20,6 +19,7 @@ import click
 from bot.analysis.rivals import of_campaign
 from bot.bench.choosing import EvidenceChoice, gpu_of
 from bot.bench.gpu import reserved
+from bot.bench.interpreter import look_at
 from bot.campaign.machine import fold
 from bot.cli import resume as resuming
 from bot.cli import tried
@@ -28,7 +28,7 @@ from bot.cli.options import Whole
 from bot.cli.resume import Resumed
 from bot.cli.screen import Screen, voice_of
 from bot.cli.wiki import option as wiki_option
-from bot.errors import OperatorError, UserError
+from bot.errors import CorruptRecord, OperatorError, UserError
 from bot.git.local import current_branch, dirty, git_dir
 from bot.git.repo import Repo
 from bot.ledger.journal import JournalFile
@@ -39,7 +39,7 @@ from bot.model.facts import CampaignRequested
 from bot.model.pull import CHECKOUT, PullSnapshot
 from bot.model.reasons import ReasonCode
 from bot.render.summary import summary
-from bot.targets.base import Target
+from bot.targets.base import Target, hindrance
 from bot.targets.contract import RepoConfig, read_config
 from bot.targets.liger import open_target
 from bot.targets.tree import DirectoryTree
@@ -93,19 +93,9 @@ def _snapshot(repo: Repo, kernel_files: tuple[str, ...]) -> PullSnapshot:
 
 def kernel_of(target: Target, name: str) -> str:
     wanted = name.strip().strip("`").lower().replace("-", "_")
-    kernels = target.kernels()
-    if wanted in kernels:
-        return wanted
-    if refused := target.refused(wanted):
-        raise refused
-    missing = target.missing(wanted)
-    close = difflib.get_close_matches(wanted, kernels, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"kernels here: {', '.join(kernels) or 'none'}"
-    raise UserError(
-        f"{wanted!r} cannot be optimised here" + (f": missing {', '.join(missing)}" if missing else ""),
-        hint=hint,
-        reason=ReasonCode.UNKNOWN_KERNEL,
-    )
+    if why := hindrance(target, wanted):
+        raise why
+    return wanted
 
 
 def _locally(config: RepoConfig, *, no_script: bool) -> RepoConfig:
@@ -145,7 +135,10 @@ def _campaign_of(folder: Path, *, fresh: bool) -> str | None:
     journal = folder / JOURNAL
     if not journal.exists():
         return None
-    facts = JournalFile(journal).facts()
+    try:
+        facts = JournalFile(journal).facts()
+    except CorruptRecord as error:
+        raise CorruptRecord(str(error), hint=f"move {folder} away, and a new campaign begins") from error
     first = next((fact for fact in facts if isinstance(fact, CampaignRequested)), None)
     if first is None:
         return None
@@ -289,37 +282,38 @@ def optimize(
     )
     pull = _snapshot(repo, target.site(name).files)
     tries = [tried.version(path, name, root) for path in versions]
-    _exclude(repo)
     folder = root.resolve() / "optimization" / name
     resumed = resuming.read(resume, repo, name, max_variants) if resume is not None else None
-    unfinished = _begun(folder, resumed, fresh=fresh)
     device = gpu_of(EvidenceChoice(evidence))
+    look_at(python)  # what cannot begin opens no campaign, and moves none aside
+    _exclude(repo)
     voice = voice_of(quiet, as_json, sys.stderr)
     screen = Screen(voice, utc_now, gpu=device.uuid if device else None)
-    campaign_id = unfinished or f"local-{name}-{utc_now().lower().replace(':', '').replace('-', '')}"
-    desk = Desk(
-        repo,
-        folder,
-        campaign_id,
-        screen,
-        python=python,
-        assume_yes=yes,
-        gpu=device,
-        tries=tries,
-        wiki=wiki,
-        is_late=_later_than(minutes),
-    )
-    if resumed:
-        desk.record(*resumed.raised)
-    if unfinished:
-        screen.goes_on(desk.campaign, pull.head_sha, command)
-    _open(desk, command, config, pull)
-    try:
-        with reserved(device):
+    with reserved(device):
+        unfinished = _begun(folder, resumed, fresh=fresh)
+        campaign_id = unfinished or f"local-{name}-{utc_now().lower().replace(':', '').replace('-', '')}"
+        desk = Desk(
+            repo,
+            folder,
+            campaign_id,
+            screen,
+            python=python,
+            assume_yes=yes,
+            gpu=device,
+            tries=tries,
+            wiki=wiki,
+            is_late=_later_than(minutes),
+        )
+        if resumed:
+            desk.record(*resumed.raised)
+        if unfinished:
+            screen.goes_on(desk.campaign, pull.head_sha, command)
+        _open(desk, command, config, pull)
+        try:
             campaign = desk.run()
-    except Stopped as stop:
-        look = shlex.join(["kernelwright", "show", name, *(["--repo", str(root)] if str(root) != "." else [])])
-        screen.interrupted(desk.campaign, _again(ctx), look, by=stop.by)
-        return STOPPED
+        except Stopped as stop:
+            look = shlex.join(["kernelwright", "show", name, *(["--repo", str(root)] if str(root) != "." else [])])
+            screen.interrupted(desk.campaign, _again(ctx), look, by=stop.by)
+            return STOPPED
     _save(campaign, summary_path)
     return 0 if campaign.outcome in DONE_WELL else 1

@@ -107,6 +107,17 @@ def unknown_kernel(word: str, close: Sequence[str], kernels: Sequence[str], line
         why=f"A kernel is looked up by its name, never by a path. {known}",
         hint=f"Did you mean {choices(close)}?" if close else "`/optimize list` shows the kernels.",
         paste=line if close else "/optimize list",
+        kernel=word,
+    )
+
+
+def hindered(code: ReasonCode, what: str, hint: str) -> CommandError:
+    """A kernel that is here, and lacks what it takes to be optimised."""
+    return CommandError(
+        code=code,
+        what=what,
+        why="Kernels are looked up on the default branch: what a pull request adds counts once it is merged.",
+        hint=f"{hint[:1].upper()}{hint[1:]}.",
     )
 
 

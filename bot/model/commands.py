@@ -125,3 +125,5 @@ class CommandError(Word):
     why: str
     hint: str
     paste: str = ""
+    kernel: str = ""
+    """As it was written, where no kernel of that name can be optimised: why, a grammar cannot know."""

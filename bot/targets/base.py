@@ -33,7 +33,8 @@ class Target(Protocol):
         ...
 
     def refused(self, kernel: str) -> UserError | None:
-        """Why a kernel that is here cannot be judged; None for one that can, and for one that is not here."""
+        """What a kernel that is here, or a part of it, lacks to be optimised; None for one that lacks nothing, and for
+        one of which nothing is here."""
         ...
 
     def site(self, kernel: str, *, with_gpu: bool = False) -> KernelSite:
@@ -67,12 +68,21 @@ def without_recipe(kernel: str, why: str, kernels: Collection[str]) -> UserError
     )
 
 
-def incomplete(kernel: str, missing: tuple[str, ...]) -> UserError:
+def incomplete(kernel: str, missing: tuple[str, ...], *, described: bool = False) -> UserError:
+    """`described`: its paths are those of its section in kernelwright.toml, and may be what is wrong."""
+    what = "that file" if len(missing) == 1 else "those files"
+    ways = f", or correct the paths in [target.kernels.{kernel}]" if described else ""
     return UserError(
         f"`{kernel}` cannot be optimised: missing {', '.join(missing)}",
-        hint="add the missing files; without its test and its benchmark nothing about it can be proved",
+        hint=f"add and commit {what}{ways}: without its test and its benchmark nothing about it can be proved",
         reason=ReasonCode.PREFLIGHT_FAILED,
     )
+
+
+def hindrance(target: Target, kernel: str) -> UserError | None:
+    """Why this is nothing that can be optimised here, as comments and commands tell it; None for what can be."""
+    kernels = target.kernels()
+    return None if kernel in kernels else target.refused(kernel) or unknown_kernel(kernel, kernels)
 
 
 def environment(source_root: str, with_gpu: bool) -> tuple[tuple[str, str], ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from bot.errors import UserError
 from bot.model.measurement import Suite
 from bot.model.site import KernelSite
-from bot.targets.base import SuiteName, environment, incomplete, unknown_kernel
+from bot.targets.base import SuiteName, environment, hindrance, incomplete, unknown_kernel
 from bot.targets.contract import KernelTable
 from bot.targets.dependents import dependent_tests
 from bot.targets.dispatching import dispatched
@@ -37,13 +37,13 @@ class DescribedTarget:
         return tuple(kernel for kernel in sorted(self._kernels) if not self.missing(kernel))
 
     def refused(self, kernel: str) -> UserError | None:
-        """A kernel without a recipe cannot be described."""
-        return None
+        """One without a recipe cannot be described, so that files are all that may be missing."""
+        missing = self.missing(kernel) if kernel in self._kernels else ()
+        return incomplete(kernel, missing, described=True) if missing else None
 
     def files(self, kernel: str) -> tuple[str, ...]:
-        missing = self.missing(kernel)
-        if missing:
-            raise incomplete(kernel, missing)
+        if why := hindrance(self, kernel):
+            raise why
         table = self._table(kernel)
         return (table.source, *table.files)
 

@@ -10,7 +10,16 @@ from bot.errors import UserError
 from bot.model.measurement import Suite
 from bot.model.reasons import ReasonCode
 from bot.model.site import KernelSite
-from bot.targets.base import PYTEST, SuiteName, Target, environment, incomplete, unknown_kernel, without_recipe
+from bot.targets.base import (
+    PYTEST,
+    SuiteName,
+    Target,
+    environment,
+    hindrance,
+    incomplete,
+    unknown_kernel,
+    without_recipe,
+)
 from bot.targets.contract import CONFIG, RepoConfig
 from bot.targets.dependents import dependent_tests, recipe_of
 from bot.targets.described import DescribedTarget
@@ -111,20 +120,18 @@ class LigerTarget:
         return tuple(kernel for kernel in sorted(SIZES) if not self.missing(kernel))
 
     def refused(self, kernel: str) -> UserError | None:
-        if kernel in SIZES or not KERNEL.fullmatch(kernel) or not self._tree.exists(self._needed(kernel)[0]):
+        """One that nobody can judge is told why; one of which a part is there, what is missing."""
+        if not KERNEL.fullmatch(kernel):
             return None
-        return without_recipe(kernel, NO_RECIPE.get(kernel, PLAIN), self.kernels())
+        missing, needed = self.missing(kernel), self._needed(kernel)
+        if kernel not in SIZES and needed[0] not in missing:
+            return without_recipe(kernel, NO_RECIPE.get(kernel, PLAIN), self.kernels())
+        is_part = kernel in SIZES and 0 < len(missing) < len(needed)
+        return incomplete(kernel, missing) if is_part else None
 
     def _known(self, kernel: str) -> str:
-        """A kernel of which a part is there is told what is missing; one that nobody can judge, why; any other, which
-        ones there are."""
-        missing = self.missing(kernel)
-        if kernel in SIZES and missing and len(missing) < len(self._needed(kernel)):
-            raise incomplete(kernel, missing)
-        if refused := self.refused(kernel):
-            raise refused
-        if kernel not in SIZES or missing:
-            raise unknown_kernel(kernel, self.kernels())
+        if why := hindrance(self, kernel):
+            raise why
         return kernel
 
     def _backends(self, name: str) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ def restart(
     asked = scribe.campaign.command
     assert asked is not None, "the policy refuses this before the first campaign"
     if asked.kernel not in desk.target.kernels():
-        return mistaken(event, doors, unknown_kernel(asked.kernel, (), desk.target.kernels(), ""))
+        return mistaken(event, doors, desk.explained(unknown_kernel(asked.kernel, (), desk.target.kernels(), "")))
     if not _retire(event, scribe, doors):
         return refused(event, doors, refusals.too_late(scribe.campaign))
     if scribe.campaign.outcome is not Outcome.PUSHED:

@@ -92,7 +92,7 @@ def _comment(event: CommentPosted, settings: Settings, open: Opener) -> ZoneRepo
     if not event.is_pull:
         return refused(event, doors, refusals.not_a_pull())
     if isinstance(command, CommandError):
-        return mistaken(event, doors, command)
+        return mistaken(event, doors, desk.explained(command))
     return _obey(command, event, desk, doors)
 
 

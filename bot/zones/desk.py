@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bot.commands.mistakes import hindered
+from bot.commands.quoting import bare
 from bot.errors import OperatorError
+from bot.model.commands import CommandError
 from bot.model.reasons import ReasonCode
 from bot.settings import Settings
 from bot.targets.base import Target
@@ -21,6 +24,12 @@ class Desk:
     def touched(self, changed: tuple[str, ...]) -> tuple[str, ...]:
         """The kernels that these files belong to."""
         return tuple(kernel for kernel in self.target.kernels() if set(self.target.files(kernel)) & set(changed))
+
+    def explained(self, error: CommandError) -> CommandError:
+        """A kernel that is here and lacks something is told what, in the words of the terminal: who reads a comment
+        knows names alone."""
+        why = self.target.refused(bare(error.kernel).lower().replace("-", "_")) if error.kernel else None
+        return hindered(why.reason, str(why), why.hint) if why else error
 
 
 def open_desk(settings: Settings) -> Desk:

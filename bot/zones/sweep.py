@@ -24,6 +24,7 @@ from bot.model.reasons import ReasonCode
 from bot.model.sweep import Cell, SweepPolicy, cell_of, own_branch
 from bot.model.word import Word
 from bot.settings import Settings
+from bot.targets.base import hindrance
 from bot.zones import carry
 from bot.zones.clock import utc_now
 from bot.zones.desk import Desk, open_desk
@@ -198,12 +199,8 @@ def _cell(campaign: CampaignId, desk: Desk) -> Cell:
             hint="take it from the matrix that `kernelwright sweep plan` wrote",
             reason=ReasonCode.BAD_VALUE,
         )
-    if found.kernel not in desk.target.kernels():
-        raise UserError(
-            f"{found.kernel} cannot be optimised here",
-            hint=f"kernels here: {', '.join(desk.target.kernels()) or 'none'}",
-            reason=ReasonCode.UNKNOWN_KERNEL,
-        )
+    if why := hindrance(desk.target, found.kernel):
+        raise why
     return found
 
 

@@ -432,7 +432,7 @@ def test_minutes_that_are_none_are_refused(here: Checkout, minutes: str) -> None
 def test_a_kernel_that_is_almost_one_is_offered(here: Checkout) -> None:
     found = CliRunner().invoke(optimize, ["rms-nrm", "--repo", str(here.root)], standalone_mode=False)
     assert isinstance(found.exception, BotError)
-    assert found.exception.hint == "did you mean rms_norm?"
+    assert found.exception.hint.startswith("did you mean `rms_norm`? kernels here: ")
     assert not (here.root / "optimization").exists()
 
 

@@ -112,7 +112,10 @@ SITUATIONS: dict[R, Callable[[], str]] = {
         )
     ),
     R.PREFLIGHT_FAILED: lambda: failed(
-        R.PREFLIGHT_FAILED, "rms_norm cannot be measured here: missing test/transformers/test_rms_norm.py", a.requested
+        R.PREFLIGHT_FAILED,
+        "`rms_norm` cannot be optimised: missing test/transformers/test_rms_norm.py; add and commit that file: without "
+        "its test and its benchmark nothing about it can be proved",
+        a.requested,
     ),
     R.AWAITING_APPROVAL: lambda: comments.checkpoint_profile(a.profiled(policy=RepoPolicy(evidence="static"))),
     R.APPROVED: lambda: comments.status(a.profiled(stage=Stage.OPTIMIZING, answers=(a.answer(Checkpoint.PROFILE),))),

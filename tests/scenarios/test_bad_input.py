@@ -205,6 +205,24 @@ def test_a_mistake_is_answered_once_and_nothing_else_happens(at: At) -> None:
     assert not talk.has_ledger
 
 
+def test_a_comment_hears_what_a_kernel_lacks_in_the_words_of_the_terminal(at: At) -> None:
+    """Whatever way its name is spelled; a name that nothing has is still no kernel."""
+    talk = at("opened")
+    trusted = talk.folder / "trusted"
+    (trusted / "benchmark/scripts/benchmark_rms_norm.py").unlink()
+    for text in ("/optimize rms_norm", "/optimize **RMS-Norm**", "/optimize kernel=rms_norm goal=speed"):
+        talk.says(MIRA, text)
+        report = talk.decides()
+        assert (text, report.decision, report.reason_code) == (text, "refused", "preflight_failed")
+        answer = talk.answers()[-1]
+        assert "cannot be optimised: missing benchmark/scripts/benchmark_rms_norm.py** (`preflight_failed`)" in answer
+        assert "Add and commit that file: without its test and its benchmark nothing about it can be proved." in answer
+        assert "default branch" in answer
+    talk.says(MIRA, "/optimize rms_nrom")
+    assert talk.decides().reason_code == "unknown_kernel"
+    assert not talk.has_ledger
+
+
 def talk_last(talk: Conversation) -> str:
     return str(talk.hub.comments(PULL)[-1]["body"])
 

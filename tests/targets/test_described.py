@@ -84,6 +84,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, gone: str) -> None:
         with pytest.raises(UserError, match=gone) as refused:
             act()
         assert refused.value.reason is ReasonCode.PREFLIGHT_FAILED
+        assert "correct the paths in [target.kernels.rms_norm]" in refused.value.hint
 
 
 def test_a_kernel_nobody_described(tmp_path: Path) -> None:

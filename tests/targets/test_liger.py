@@ -7,6 +7,7 @@ import pytest
 
 from bot.errors import UserError
 from bot.model.reasons import ReasonCode
+from bot.targets.base import hindrance
 from bot.targets.contract import read_config
 from bot.targets.liger import FILES, NO_RECIPE, OPS, LigerTarget, open_target
 from bot.targets.sizes import SIZES
@@ -48,6 +49,8 @@ def test_exactly_what_is_missing_is_named(tmp_path: Path, gone: int) -> None:
     assert found.kernels() == ("softmax",)
     for act in (lambda: found.site("rms_norm"), lambda: found.suite("rms_norm"), lambda: found.files("rms_norm")):
         assert path in str(refused(ReasonCode.PREFLIGHT_FAILED, act))
+    why = found.refused("rms_norm")
+    assert why is not None and path in str(why) and "that file" in why.hint and "can be proved" in why.hint
 
 
 def test_all_that_is_missing_is_named(tmp_path: Path) -> None:
@@ -56,6 +59,14 @@ def test_all_that_is_missing_is_named(tmp_path: Path) -> None:
         "benchmark/scripts/benchmark_jsd.py",
         "test/transformers/test_jsd.py",
     )
+
+
+def test_two_files_are_asked_for_and_of_a_kernel_without_any_nothing_is(tmp_path: Path) -> None:
+    found = target(tmp_path, {**TWO, "src/pkg/ops/jsd.py": ""})
+    why = found.refused("jsd")
+    assert why is not None and "those files" in why.hint
+    assert found.refused("geglu") is None and str(hindrance(found, "geglu")).startswith("'geglu' is not a kernel")
+    assert hindrance(found, "rms_norm") is None
 
 
 def test_an_unknown_kernel_is_answered_with_the_nearest(tmp_path: Path) -> None:
