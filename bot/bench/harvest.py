@@ -161,9 +161,7 @@ def _why_not(found: Harvest) -> Harvest:
 
 def _of_fault(fault: Fault, gpu: str) -> Harvest:
     why = f"it could not be run: {fault.kind}: {_line(fault.detail, 300)}"
-    return Harvest(
-        gpu, why_not=why, what_next="mend what the message names; `kernelwright doctor` looks at the machine"
-    )
+    return Harvest(gpu, why_not=why, what_next=fault.next_step)
 
 
 def read(answer: HarvestAnswer, names: Sequence[str], planned: Planned, gpu: str) -> Harvest:

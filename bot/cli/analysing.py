@@ -181,7 +181,7 @@ def analysed(wanted: Asked, depth: Depth, open_bench: Callable[..., Bench] | Non
     if isinstance(found, Fault):
         raise OperatorError(
             found.of_untouched(wanted.kernel),
-            hint="mend what the message names; `kernelwright doctor` looks at the machine",
+            hint=found.next_step,
             reason=ReasonCode.PREFLIGHT_FAILED,
         )
     return found

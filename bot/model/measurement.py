@@ -199,6 +199,17 @@ class Passport(Word):
     error: str = ""
 
 
+DOCTOR = "mend what the message names; `kernelwright doctor` looks at the machine"
+MENDS = {
+    "SyntaxError": "mend that line",
+    "IndentationError": "mend that line",
+    "TabError": "mend that line",
+    "ModuleNotFoundError": "install that module for the target's Python, or mend the import",
+    "OpMissing": "that file needs exactly one class that derives from torch.autograd.Function: it is what is optimised",
+}
+"""What an import raised -> what its owner can do about it."""
+
+
 class Fault(Word):
     """Why a variant could not be measured. News about the variant, not a failure of the machine."""
 
@@ -213,6 +224,12 @@ class Fault(Word):
         if self.kind not in ("compile_timeout", "run_timeout"):
             return f"the untouched {kernel} does not run here: {said}"
         return f"the untouched {kernel} took longer than its deadline: {said}; a machine that is busy may need longer"
+
+    @property
+    def next_step(self) -> str:
+        """Where it is v0 that cannot be measured."""
+        raised = self.detail.partition(":")[0] if self.kind == "import_failed" else ""
+        return MENDS.get(raised, DOCTOR)
 
 
 class Sanitized(Word):

@@ -42,6 +42,8 @@ from bot.worker.contract.under_compile import UnderCompileRequest
 
 OfOne = CheckRequest | CompileRequest | GpuRequest | HarvestRequest | HostRequest | LookRequest | UnderCompileRequest
 Request = OfOne | RecordRequest
+OURS = Path(__file__).parent
+"""Where files of ours lie."""
 Answer = CheckAnswer | CompileAnswer | GpuAnswer | HarvestAnswer | HostAnswer | LookAnswer | RecordAnswer
 _REQUESTS: dict[str, Any] = {
     "check": CheckRequest,
@@ -61,10 +63,22 @@ def _request(folder: Path) -> Request:
     return cast(Request, parse(kind, text))
 
 
+def told(error: BaseException, root: Path) -> str:
+    """What was raised, and the line of the library that led to it, by its file's path below the import root. Whoever
+    has to mend it learns nothing from a file of ours; an error of grammar says by itself where it is."""
+    said = str(error)
+    frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError) and isinstance(error.filename, str):
+        said, frames = error.msg, [(str(root / error.filename), error.lineno)]
+    theirs = [(Path(file).relative_to(root), line) for file, line in frames if Path(file).is_relative_to(root)]
+    others = [(Path(file).name, line) for file, line in frames[-1:] if not Path(file).is_relative_to(OURS)]
+    place = (theirs or others)[-1:]
+    return f"{type(error).__name__}: {said}" + "".join(f" ({file}:{line})" for file, line in place)
+
+
 def _refused(request: Request, kind: str, error: BaseException) -> Answer:
-    last = traceback.extract_tb(error.__traceback__)[-1:]
-    where = f" ({Path(last[0].filename).name}:{last[0].lineno})" if last else ""
-    refusal = Refusal(kind, clip(f"{type(error).__name__}: {error}{where}"))
+    root = OURS if isinstance(request, RecordRequest) else Path(request.subject.root)
+    refusal = Refusal(kind, clip(told(error, root)))
     if isinstance(request, CheckRequest):
         return CheckAnswer((), refusal=refusal)
     if isinstance(request, (GpuRequest, UnderCompileRequest)):

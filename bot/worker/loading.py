@@ -34,14 +34,14 @@ def _named_bases(node: ast.ClassDef) -> set[str]:
     return {base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "") for base in node.bases}
 
 
-def op_name(source: str, wanted: str = "") -> str:
+def op_name(source: str, wanted: str = "", file: str = "the op's file") -> str:
     """The class of the file that derives from torch.autograd.Function: the wanted one, else the only one."""
-    classes = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
+    classes = [node for node in ast.parse(source, file).body if isinstance(node, ast.ClassDef)]
     found = [node.name for node in classes if "Function" in _named_bases(node)]
     if wanted in found:
         return wanted
     if len(found) != 1:
-        raise OpMissing(f"expected one autograd.Function in the op's file, found {', '.join(found) or 'none'}")
+        raise OpMissing(f"expected one autograd.Function in {file}, found {', '.join(found) or 'none'}")
     return found[0]
 
 
@@ -65,7 +65,7 @@ def load_and_ask(
     first on the path, but late: it can shadow nothing of ours."""
     root = Path(subject.root)
     source = (root / subject.op_file).read_text(encoding="utf-8")
-    name = op_name(source, subject.op)
+    name = op_name(source, subject.op, subject.op_file)
     sys.path.insert(0, str(root))
     module = importlib.import_module(subject.module)
     dispatched = force(subject.module.partition(".")[0], dispatches)

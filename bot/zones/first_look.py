@@ -102,7 +102,7 @@ class FirstLook:
         short = tuple(case for case in kept.cases if case.id in fault.unfit)
         fitting = tuple(case for case in kept.cases if case not in short)
         if not short:
-            raise Preflight(ReasonCode.PREFLIGHT_FAILED, fault.of_untouched(site.kernel))
+            raise Preflight(ReasonCode.PREFLIGHT_FAILED, f"{fault.of_untouched(site.kernel)}; {fault.next_step}")
         if not fitting:
             raise Preflight(ReasonCode.PREFLIGHT_FAILED, self._none_fits(fault, site, suite))
         self.shop.passed(f"{_named(short)} left out: v0 does not fit into the GPU's memory there")

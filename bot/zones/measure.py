@@ -53,6 +53,7 @@ from bot.model.variant import SourceFile, Variant
 from bot.model.verdict import Verdict
 from bot.proposers import exhausted, ideas_in, next_proposal, untried
 from bot.proposers.brief import Tried, brief_of
+from bot.targets.base import hindrance
 from bot.targets.contract import CONFIG, TRUSTED, RepoConfig, read_config
 from bot.targets.liger import open_target
 from bot.targets.tree import DirectoryTree
@@ -138,13 +139,8 @@ class Shift:
         """What is to be profiled, or why it cannot be."""
         tree = DirectoryTree(self._tree())
         target = open_target(tree, config)
-        if refused := target.refused(kernel):
-            raise Preflight(ReasonCode.PREFLIGHT_FAILED, f"{refused}; {refused.hint}")
-        missing = target.missing(kernel)
-        if missing:
-            raise Preflight(
-                ReasonCode.PREFLIGHT_FAILED, f"{kernel} cannot be measured here: missing {', '.join(missing)}"
-            )
+        if why := hindrance(target, kernel):
+            raise Preflight(ReasonCode.PREFLIGHT_FAILED, f"{why}; {why.hint}")
         site, suite = target.site(kernel, with_gpu=self._shop.gpu is not None), target.suite(kernel)
         unjudged = oracle.unjudged(self.campaign, site, self._shop.repo)
         if unjudged:

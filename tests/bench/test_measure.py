@@ -170,6 +170,8 @@ def test_a_broken_v0_is_a_fault_of_its_own_and_no_yardstick(tmp_path: Path) -> N
     try:
         own = opened.check(base)
         assert own.fault is not None and own.fault.kind == "import_failed"
+        assert own.fault.detail == "OpMissing: expected one autograd.Function in tiny/ops/softmax.py, found none"
+        assert "exactly one class" in own.fault.next_step
         with pytest.raises(OperatorError, match="the untouched softmax does not run here: import_failed"):
             opened.check(tiny.files())
     finally:

@@ -22,7 +22,7 @@ from bot.cli.profile import profile
 from bot.cli.roofline import roofline
 from bot.errors import OperatorError, UserError
 from bot.model.diagnosis import CaseRoof
-from bot.model.measurement import Case, Evidence, Fault, Measurement, Reading, Setting, Suite, Survey, Timing
+from bot.model.measurement import DOCTOR, Case, Evidence, Fault, Measurement, Reading, Setting, Suite, Survey, Timing
 from bot.model.profiling import Counter, Counters, Dispatch, KernelCounters, Moved
 from bot.model.reasons import ReasonCode
 from bot.model.rivals import Rival
@@ -166,7 +166,7 @@ def test_the_record_a_campaign_would_leave_is_written_where_it_is_asked_for(tmp_
 
 def test_a_kernel_that_is_not_there_is_answered_with_one_that_is() -> None:
     done = run(roofline, "rms_nrm")
-    assert isinstance(done.exception, UserError) and done.exception.hint == "did you mean rms_norm?"
+    assert isinstance(done.exception, UserError) and done.exception.hint.startswith("did you mean `rms_norm`? ")
 
 
 def test_a_kernel_that_does_not_run_is_said_to_and_why() -> None:
@@ -178,6 +178,7 @@ def test_a_kernel_that_does_not_run_is_said_to_and_why() -> None:
     done = run(profile, "rms_norm", bench=Broken)
     assert isinstance(done.exception, OperatorError)
     assert "the untouched rms_norm does not run here: crashed" in str(done.exception)
+    assert done.exception.hint == DOCTOR
 
 
 def test_a_kernel_that_is_late_is_not_said_not_to_run() -> None:

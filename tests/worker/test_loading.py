@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
+from bot.worker.__main__ import told
 from bot.worker.contract import Proof, Subject
 from bot.worker.loading import NotTheVariant, OpMissing, load_op, op_name, origin_of, prove
 
@@ -98,3 +101,41 @@ def test_of_two_functions_the_one_that_is_asked_for_is_the_op() -> None:
     assert op_name("class One(torch.autograd.Function): ...\n", "Other") == "One", "a fork may have another name for it"
     with pytest.raises(OpMissing):
         op_name(two, "Third")
+
+
+def raised(subject: Subject) -> str:
+    """What an answer tells of the error."""
+    try:
+        load_op(subject)
+    except Exception as error:
+        return told(error, Path(subject.root))
+    raise AssertionError("it was loaded")
+
+
+def test_an_error_names_the_line_of_the_library_and_no_file_of_ours(tmp_path: Path) -> None:
+    broken = raised(library(tmp_path, "lib_broken", OP + "def broken(:\n"))
+    assert broken == "SyntaxError: invalid syntax (lib_broken/op.py:5)"
+    missing = raised(library(tmp_path, "lib_missing", "import nowhere_at_all\n" + OP))
+    assert missing == "ModuleNotFoundError: No module named 'nowhere_at_all' (lib_missing/op.py:1)"
+    nothing = raised(library(tmp_path, "lib_nothing", "x = 1\n"))
+    assert nothing == "OpMissing: expected one autograd.Function in lib_nothing/op.py, found none"
+    deep = raised(library(tmp_path, "lib_deep", "import json\njson.loads('(')\n" + OP))
+    assert deep.startswith("JSONDecodeError: ") and deep.endswith(" (lib_deep/op.py:2)")
+
+
+def test_an_error_of_grammar_in_another_file_is_told_by_that_file(tmp_path: Path) -> None:
+    subject = library(tmp_path, "lib_beside", "import lib_beside.more\n" + OP)
+    (tmp_path / "lib_beside/more.py").write_text("x = 1\n  y = 2\n")
+    assert raised(subject) == "IndentationError: unexpected indent (lib_beside/more.py:2)"
+
+
+def test_what_nothing_of_the_library_led_to_names_a_file_that_is_not_ours(tmp_path: Path) -> None:
+    try:
+        json.loads("(")
+    except ValueError as error:
+        assert re.search(r"\(decoder\.py:\d+\)$", told(error, tmp_path))
+    hostile = SyntaxError("no", ("<made up>", None, 0, ""))
+    assert told(hostile, tmp_path) == "SyntaxError: no (<made up>:None)"
+    hostile.filename = 3  # type: ignore[assignment]
+    assert told(hostile, tmp_path).startswith("SyntaxError: no")
+    assert told(ValueError("alone"), tmp_path) == "ValueError: alone"
