@@ -11,7 +11,7 @@ import click
 
 from bot.analysis.rivals import of_campaign, rivalry
 from bot.cli.analysing import FULL, Depth, analysed, asked, code_of, counted_again, options
-from bot.cli.rebuild import read
+from bot.cli.rebuild import about, read
 from bot.cli.screen import paint_of
 from bot.errors import UserError
 from bot.model.campaign import Campaign, Profile
@@ -46,6 +46,7 @@ def _alone(profile: Profile, gpu: str) -> Campaign:
 
 def _of_journal(path: Path, kernel: str, root: Path) -> tuple[Campaign, Profile]:
     """What a campaign wrote down of the untouched kernel, and what came of it since."""
+    about(path, kernel, lambda name: f"kernelwright profile {name} --journal {path}")
     found = read(path, root)
     if found.profile is None:
         raise UserError(
@@ -53,9 +54,6 @@ def _of_journal(path: Path, kernel: str, root: Path) -> tuple[Campaign, Profile]
             hint="name the journal.jsonl of a campaign that was profiled",
             reason=ReasonCode.NOT_FOUND,
         )
-    if found.profile.site.kernel != kernel:
-        name = found.profile.site.kernel
-        raise UserError(f"{path} is of {name}, not of {kernel}", hint=f"kernelwright profile {name} --journal {path}")
     assert found.as_profiled is not None
     return found, found.as_profiled
 

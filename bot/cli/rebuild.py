@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -17,16 +18,16 @@ from bot.errors import CorruptRecord, OperatorError, UserError, why_unread
 from bot.ledger import journal, slim
 from bot.ledger.layout import JOURNAL
 from bot.model.campaign import Campaign, Profile
-from bot.model.facts import Fact, MachineChanged, Profiled, RoundOpened, VariantMeasured
+from bot.model.codec import read_line
+from bot.model.facts import CampaignRequested, Fact, MachineChanged, Profiled, RoundOpened, VariantMeasured
 from bot.model.ids import VariantNumber
 from bot.model.reasons import ReasonCode
 from bot.model.variant import SourceFile, sources_digest
 from bot.targets.tree import DirectoryTree, read_text
 
-CHANGED = "this journal was changed after it was written: take it from where it was made"
 
-
-def _text(path: Path) -> str:
+def raw(path: Path) -> str:
+    """A journal as it stands in its file, or in this folder."""
     path = path / JOURNAL if path.is_dir() else path
     try:
         with path.open("rb") as file:
@@ -40,14 +41,37 @@ def _text(path: Path) -> str:
     return journal.text_of(content, path.name)
 
 
-def text_of(path: Path, root: Path) -> str:
+def _request(text: str, name: str) -> CampaignRequested:
+    """What began the campaign of a journal: it holds no text, so that no tree is needed to read it."""
+    for number, row in enumerate(text.split("\n"), start=1):
+        if f'"{CampaignRequested.model_fields["kind"].default}"' in row:
+            fact = read_line(row, what=f"{name}: line {number}").fact
+            if isinstance(fact, CampaignRequested):
+                return fact
+    journal.parse(text, name)
+    raise UserError(f"{name} begins no campaign", hint=journal.NO_JOURNAL, reason=ReasonCode.BAD_VALUE)
+
+
+def about(path: Path, kernel: str, hint: Callable[[str], str]) -> CampaignRequested:
+    """What began it; refuses the journal of another kernel, whose name `hint` is given. This comes first: beside a
+    tree that is not its own a journal cannot even be read."""
+    asked = _request(raw(path), path.name)
+    name = asked.command.kernel
+    if name != kernel:
+        raise UserError(
+            f"{path} is of a campaign about {name}, not {kernel}", hint=hint(name), reason=ReasonCode.BAD_VALUE
+        )
+    return asked
+
+
+def text_of(path: Path, root: Path, hint: str = slim.STOCK) -> str:
     """A journal with its texts: where it keeps hashes and edits in place of them, they are made of the tree's."""
-    text, tree = _text(path), DirectoryTree(root)
-    return slim.whole(text, lambda name: read_text(tree, name)) if slim.is_slim(text) else text
+    text, tree = raw(path), DirectoryTree(root)
+    return slim.whole(text, lambda name: read_text(tree, name), path.name, hint) if slim.is_slim(text) else text
 
 
-def read(path: Path, root: Path) -> Campaign:
-    return campaign_of(text_of(path, root), path.name)
+def read(path: Path, root: Path, hint: str = slim.STOCK) -> Campaign:
+    return campaign_of(text_of(path, root, hint), path.name)
 
 
 def campaign_of(text: str, name: str) -> Campaign:
@@ -58,9 +82,9 @@ def campaign_of(text: str, name: str) -> Campaign:
     return fold(Campaign(id=id_of(lines)), (line.fact for line in lines))
 
 
-def profiled(path: Path, root: Path) -> tuple[Campaign, Profile]:
+def profiled(path: Path, root: Path, hint: str = slim.STOCK) -> tuple[Campaign, Profile]:
     """As `read`; refused where nothing was measured."""
-    campaign = read(path, root)
+    campaign = read(path, root, hint)
     if campaign.profile is None:
         raise UserError(
             f"{path} is of a campaign that measured nothing",
@@ -73,7 +97,7 @@ def profiled(path: Path, root: Path) -> tuple[Campaign, Profile]:
 def _slim(path: Path, campaign: Campaign, folder: Path) -> None:
     """The journal without the texts of the repository, beside the files that it leads to."""
     base = {file.path: file.text for file in sources_of(campaign, 0)}
-    (folder / JOURNAL).write_text(slim.slim(_text(path), base), encoding="ascii")
+    (folder / JOURNAL).write_text(slim.slim(raw(path), base), encoding="ascii")
 
 
 def _check(fact: Fact, before: tuple[Fact, ...]) -> None:
@@ -89,11 +113,11 @@ def _check(fact: Fact, before: tuple[Fact, ...]) -> None:
     else:
         opened = [one.variant for one in before if isinstance(one, RoundOpened) and one.variant.number == fact.number]
         if not opened:
-            raise CorruptRecord(f"v{fact.number} was measured before it was written down", hint=CHANGED)
+            raise CorruptRecord(f"v{fact.number} was measured before it was written down", hint=journal.CHANGED)
         number, said, found = fact.number, fact.measurement.source, opened[0].digest
     if found != said:
         raise CorruptRecord(
-            f"the texts of v{number} hash to {found[:12]}, and the measurement is of {said[:12]}", hint=CHANGED
+            f"the texts of v{number} hash to {found[:12]}, and the measurement is of {said[:12]}", hint=journal.CHANGED
         )
 
 
@@ -126,7 +150,7 @@ def wanted(campaign: Campaign, number: VariantNumber | None) -> VariantNumber:
     return number
 
 
-def same_base(campaign: Campaign, root: Path) -> None:
+def same_base(campaign: Campaign, root: Path, hint: str = "") -> None:
     """Refuses a tree whose files are not the ones that the campaign began with."""
     tree = DirectoryTree(root)
     other = [file.path for file in sources_of(campaign, 0) if tree.read(file.path) != file.text.encode()]
@@ -134,7 +158,7 @@ def same_base(campaign: Campaign, root: Path) -> None:
         at = f" (the commit was {campaign.measured_at or campaign.pull.head_sha})" if campaign.pull else ""
         raise UserError(
             f"{', '.join(other)} under {root} is missing or is not what campaign {campaign.id} began with",
-            hint=f"name the stock tree it ran on with --repo TREE{at}",
+            hint=hint or f"name the stock tree it ran on with --repo TREE{at}",
             reason=ReasonCode.BASE_CHANGED,
         )
 

@@ -44,21 +44,17 @@ class Resumed:
         return self.campaign
 
 
-def _fits(campaign: Campaign, file: Path, repo: Repo, kernel: str) -> None:
-    asked = campaign.command.kernel if campaign.command else "nothing"
-    if asked != kernel:
+def _fits(file: Path, repo: Repo, kernel: str) -> str:
+    """Refuses what can never go on here; returns the commit that it is about."""
+    asked = rebuild.about(file, kernel, lambda name: f"kernelwright optimize {name} --resume {file}")
+    sha = asked.pull.head_sha
+    if repo.resolve(sha) is None:
         raise UserError(
-            f"{file} is of a campaign about {asked}, not {kernel}",
-            hint=f"kernelwright optimize {asked} --resume {file}",
-            reason=ReasonCode.BAD_VALUE,
-        )
-    if campaign.pull is None or repo.resolve(campaign.pull.head_sha) is None:
-        sha = campaign.pull.head_sha[:7] if campaign.pull else "no commit"
-        raise UserError(
-            f"campaign {campaign.id} is about {sha}, which this repository does not have",
-            hint="fetch that commit, or leave --resume out to begin anew from HEAD",
+            f"campaign {asked.campaign} is about {sha[:7]}, which this repository does not have",
+            hint=f"it goes on where it began: fetch that commit, or {ANEW} from HEAD",
             reason=ReasonCode.BASE_CHANGED,
         )
+    return sha
 
 
 def _over(campaign: Campaign, file: Path, why: str, hint: str) -> UserError:
@@ -94,9 +90,10 @@ def _reopened(ended: Campaign, text: str, file: Path, variants: int) -> Resumed:
 
 def read(file: Path, repo: Repo, kernel: str, variants: int) -> Resumed:
     """What FILE holds, once it is sure that it can go on here. VARIANTS may be tried of one whose search had ended."""
-    text = rebuild.text_of(file, repo.path)
+    sha = _fits(file, repo, kernel)
+    there = f"check out {sha[:7]}, which it began with, or {ANEW} from HEAD"
+    text = rebuild.text_of(file, repo.path, there)
     campaign = rebuild.campaign_of(text, file.name)
-    _fits(campaign, file, repo, kernel)
     if campaign.stage is not Stage.ENDED:
         return Resumed(campaign.id, text)
     return _reopened(campaign, text, file, variants)

@@ -65,7 +65,7 @@ def _lines(path: Path, root: Path) -> tuple[JournalLine, ...]:
     if not slim.is_slim(text):
         return JournalFile(path).lines()
     tree = DirectoryTree(root)
-    return journal.parse(slim.whole(text, lambda name: read_text(tree, name)), path.name)
+    return journal.parse(slim.whole(text, lambda name: read_text(tree, name), path.name), path.name)
 
 
 def read(name: str, root: Path) -> tuple[JournalLine, ...]:

@@ -101,14 +101,10 @@ def version(path: Path, kernel: KernelName, root: Path) -> Version:
         return _of_folder(path, root)
     if path.suffix != OF_A_JOURNAL:
         return Version(path.name, path.read_bytes())
-    campaign, profile = rebuild.profiled(path, root)
-    if profile.site.kernel != kernel:
-        raise UserError(
-            f"{path} is of {profile.site.kernel}, and this campaign of {kernel}",
-            hint=f"name a journal of {kernel} with --try",
-            reason=ReasonCode.BAD_VALUE,
-        )
-    rebuild.same_base(campaign, root)
+    sha = rebuild.about(path, kernel, lambda _: f"name a journal of {kernel} with --try").pull.head_sha
+    hint = f"a winner is tried on the files that its campaign began with: check out {sha[:7]}, or name another journal"
+    campaign, _ = rebuild.profiled(path, root, hint)
+    rebuild.same_base(campaign, root, hint)
     number = rebuild.wanted(campaign, None)
     name, files = f"the winner of {campaign.id}", _committed(campaign, number)
     return Version(name, files=files, made_of=_made_of(campaign, number))

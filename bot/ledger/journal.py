@@ -15,6 +15,19 @@ from bot.model.facts import MEASURING_FACTS, Fact, JournalLine
 from bot.model.ids import Digest
 
 MAX_TEXT = 256 * 2**20
+NO_JOURNAL = "name the journal.jsonl of a campaign, or the folder that holds it"
+CUT = (
+    "it was cut: take it again from where it was made; where it is no longer there, delete line {}, and the campaign "
+    "is told as far as the one before"
+)
+CHANGED = "this journal was changed after it was written: take it from where it was made"
+
+
+def what_next(number: int, last: int) -> str:
+    """What to do about a file whose line of this number is no line of a journal."""
+    if number == 1:
+        return NO_JOURNAL
+    return CUT.format(number) if number == last else CHANGED
 
 
 def digest(text: str | bytes) -> Digest:
@@ -25,15 +38,18 @@ def parse(text: str, what: str) -> tuple[JournalLine, ...]:
     """Every line, or CorruptRecord with the number of the first that is broken, missing or out of order."""
     if len(text) > MAX_TEXT:
         raise CorruptRecord(f"{what} has {len(text)} characters, more than {MAX_TEXT}")
-    rows = text.split("\n")
-    if rows.pop():
-        raise CorruptRecord(f"{what}: line {len(rows) + 1} has no end")
-    found = []
+    *rows, rest = text.split("\n")
+    last, found = len(rows) + bool(rest), []
     for number, row in enumerate(rows, start=1):
-        line = read_line(row, what=f"{what}: line {number}")
+        try:
+            line = read_line(row, what=f"{what}: line {number}")
+        except CorruptRecord as error:
+            raise CorruptRecord(str(error), hint=what_next(number, last)) from error
         if line.seq != number - 1:
-            raise CorruptRecord(f"{what}: line {number} has seq {line.seq}, expected {number - 1}")
+            raise CorruptRecord(f"{what}: line {number} has seq {line.seq}, expected {number - 1}", hint=CHANGED)
         found.append(line)
+    if rest:
+        raise CorruptRecord(f"{what}: line {last} has no end", hint=what_next(last, last))
     return tuple(found)
 
 
@@ -42,7 +58,7 @@ def text_of(content: bytes, what: str) -> str:
     try:
         return content.decode("ascii")
     except UnicodeDecodeError as error:
-        raise CorruptRecord(f"{what}: byte {error.start} is not ASCII") from error
+        raise CorruptRecord(f"{what}: byte {error.start} is not ASCII", hint=NO_JOURNAL) from error
 
 
 def number(facts: Iterable[Fact], *, zone: Zone, at: str, first: int) -> tuple[JournalLine, ...]:

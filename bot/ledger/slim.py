@@ -13,9 +13,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bot.errors import CorruptRecord, UserError
+from bot.ledger.journal import what_next
 from bot.model.reasons import ReasonCode
 
 HASH, EDITS = "sha256", "edits"
+STOCK = (
+    "name the stock tree that the campaign ran on with --repo TREE; where that is the one, the journal keeps no edits "
+    "of this text or was changed after it was written"
+)
 Base = Callable[[str], str | None]
 """The stock text of a path; None where the stock tree has no such file."""
 
@@ -57,13 +62,15 @@ def _walk(node: Any, change: Callable[[dict[str, Any]], dict[str, Any] | None]) 
     return node
 
 
-def _lines(text: str, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> str:
-    found = []
-    for number, row in enumerate(text.split("\n"), start=1):
+def _lines(text: str, change: Callable[[dict[str, Any]], dict[str, Any] | None], what: str) -> str:
+    found, rows = [], text.split("\n")
+    last = len(rows) - (not rows[-1])
+    for number, row in enumerate(rows, start=1):
         try:
             found.append(json.dumps(_walk(json.loads(row), change), separators=(",", ":")) if row else "")
         except (ValueError, TypeError, RecursionError) as error:
-            raise CorruptRecord(f"line {number} is no fact: {error}") from error
+            hint = what_next(number, last)
+            raise CorruptRecord(f"{what}: line {number} is no fact: {error}", hint=hint) from error
     return "\n".join(found)
 
 
@@ -79,15 +86,16 @@ def slim(text: str, base: Mapping[str, str]) -> str:
             return {**node, "output": ""}
         return None
 
-    return _lines(text, change)
+    return _lines(text, change, "the journal")
 
 
 def is_slim(text: str) -> bool:
     return f'"{HASH}":' in text
 
 
-def whole(text: str, base: Base) -> str:
-    """The journal with its texts, made of the stock tree's."""
+def whole(text: str, base: Base, what: str, hint: str = STOCK) -> str:
+    """The journal with its texts, made of the stock tree's. `what` it is called; `hint`: what to do where the tree is
+    another one."""
 
     def change(node: dict[str, Any]) -> dict[str, Any] | None:
         if not {"path", HASH} <= set(node) <= {"path", HASH, EDITS}:
@@ -96,11 +104,9 @@ def whole(text: str, base: Base) -> str:
         made = _edited(before or "", node.get(EDITS, []))
         if _hash(made) == node[HASH]:
             return {"path": node["path"], "text": made}
-        raise UserError(
-            f"{node['path']} of the tree does not lead to the text that hashes to {str(node[HASH])[:12]}",
-            hint="name the stock tree that the campaign ran on with --repo TREE; where that is the one, the journal "
-            "keeps no edits of this text or was changed after it was written",
-            reason=ReasonCode.BASE_CHANGED,
-        )
+        why = f"of the tree does not lead to the text that hashes to {str(node[HASH])[:12]}"
+        if before is None:
+            why = f"is not in this tree, and {what} is of a library that has it"
+        raise UserError(f"{node['path']} {why}", hint=hint, reason=ReasonCode.BASE_CHANGED)
 
-    return _lines(text, change)
+    return _lines(text, change, what)

@@ -14,6 +14,7 @@ from bot.cli import analysing
 from bot.cli.profile import profile
 from bot.cli.rebuild import rebuild
 from bot.errors import BotError, CorruptRecord, OperatorError, UserError
+from bot.ledger import slim as slimming
 from bot.model.facts import Finalized
 from bot.model.profiling import Moved
 from bot.model.reasons import ReasonCode
@@ -192,19 +193,54 @@ def test_a_journal_that_is_not_there(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "said", "next_step"),
     [
-        (lambda text: text[:-20], "has no end"),
-        (lambda text: text.replace('"seq":3', '"seq":4', 1), "seq"),
-        (lambda text: text + '{"no": "fact"}\n', "line"),
-        (lambda text: text + "\u202e\n", "not ASCII"),
+        (lambda text: text[:-20], "has no end", "it was cut"),
+        (lambda text: text.replace('"seq":3', '"seq":4', 1), "seq", "changed after it was written"),
+        (lambda text: text + '{"no": "fact"}\n', "line", "it was cut"),
+        (lambda text: text + "(\n", "line", "it was cut"),
+        (lambda text: text.replace('{"schema_version":1,"seq":3', "(", 1), "line 4", "changed after it was written"),
+        (lambda text: text.replace("{", "(", 1), "line 1", "name the journal.jsonl of a campaign"),
+        (lambda text: "# A title\n" + text, "line 1", "name the journal.jsonl of a campaign"),
+        (lambda text: text + "\u202e\n", "not ASCII", "name the journal.jsonl of a campaign"),
     ],
 )
-def test_a_damaged_journal_is_refused(damage: Callable[[str], str], said: str, place: Path) -> None:
+@pytest.mark.parametrize("slim", [False, True])
+def test_a_damaged_journal_is_refused(
+    damage: Callable[[str], str], said: str, next_step: str, slim: bool, place: Path
+) -> None:
     path = place / "journal.jsonl"
-    path.write_text(damage(path.read_text(encoding="utf-8")), encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
+    text = slimming.slim(text, {a.OP_PATH: (place / "stock" / a.OP_PATH).read_text("utf-8")}) if slim else text
+    path.write_text(damage(text), encoding="utf-8")
     error = refused(place, kind=CorruptRecord)
-    assert error.reason is ReasonCode.ARTIFACT_REJECTED and said in str(error)
+    assert error.reason is ReasonCode.ARTIFACT_REJECTED and next_step in error.hint
+    assert said in str(error) or slim, "an unfinished line of a slim one cannot even be taken apart"
+    assert str(error).startswith("journal.jsonl: ")
+
+
+@pytest.mark.parametrize("slim", [False, True])
+def test_a_journal_that_was_cut_is_read_as_its_hint_says(slim: bool, place: Path) -> None:
+    """Without its last line."""
+    path = place / "journal.jsonl"
+    text = path.read_text(encoding="utf-8")
+    text = slimming.slim(text, {a.OP_PATH: (place / "stock" / a.OP_PATH).read_text("utf-8")}) if slim else text
+    *whole, last = text.splitlines(keepends=True)
+    path.write_text("".join(whole) + last[: len(last) // 2], encoding="utf-8")
+    error = refused(place, kind=CorruptRecord)
+    assert f"line {len(whole) + 1} " in str(error) and f"delete line {len(whole) + 1}," in error.hint
+    path.write_text("".join(whole), encoding="utf-8")
+    assert typed(place).exit_code == 0
+
+
+def test_a_tree_of_another_library_is_told_as_such(place: Path) -> None:
+    path = place / "journal.jsonl"
+    stock = (place / "stock" / a.OP_PATH).read_text("utf-8")
+    path.write_text(slimming.slim(path.read_text(encoding="utf-8"), {a.OP_PATH: stock}), encoding="utf-8")
+    (place / "stock" / a.OP_PATH).unlink()
+    error = refused(place)
+    assert error.reason is ReasonCode.BASE_CHANGED and "--repo TREE" in error.hint
+    assert str(error) == f"{a.OP_PATH} is not in this tree, and journal.jsonl is of a library that has it"
 
 
 @pytest.mark.parametrize(("number", "kind"), [(3, "round_opened"), (0, "profiled")])
@@ -251,7 +287,8 @@ def test_what_a_campaign_saw_before_its_first_variant_can_be_read_again(place: P
 def test_a_journal_of_another_kernel_is_answered_with_the_line_that_works(place: Path) -> None:
     error = shown(place, "softmax").exception
     assert isinstance(error, UserError)
-    assert "is of rms_norm, not of softmax" in str(error) and error.hint.startswith("kernelwright profile rms_norm")
+    assert "is of a campaign about rms_norm, not softmax" in str(error)
+    assert error.hint.startswith("kernelwright profile rms_norm")
 
 
 def test_a_journal_without_a_profile_is_told_so(place: Path) -> None:

@@ -188,11 +188,15 @@ def test_a_journal_that_has_nothing_to_try_is_refused_and_moves_nothing(here: Ch
     words = ["softmax", "--repo", str(here.root), "--try", found]
     other = CliRunner().invoke(optimize, words, standalone_mode=False)
     assert isinstance(other.exception, UserError)
-    assert "is of rms_norm, and this campaign of softmax" in str(other.exception)
+    assert "is of a campaign about rms_norm, not softmax" in str(other.exception)
+    assert other.exception.hint == "name a journal of softmax with --try"
     op = here.root / OP
     op.write_text(op.read_text("utf-8") + "# another\n", "utf-8")
     here.git("commit", "--quiet", "-am", "Another base")
     moved = here.run("--fresh", "--try", found)
     assert isinstance(moved.exception, UserError)
     assert moved.exception.reason is ReasonCode.BASE_CHANGED
+    sha = here.campaign().pull
+    assert sha is not None and f"check out {sha.head_sha[:7]}" in moved.exception.hint
+    assert "--repo" not in moved.exception.hint, "that is the repository that is optimised"
     assert sorted(path.name for path in here.folder.iterdir()) == before
