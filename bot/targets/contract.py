@@ -87,8 +87,12 @@ class KernelTable(Word):
     def _agree(self) -> KernelTable:
         if "{test}" not in self.test_command:
             raise ValueError("test_command must hold {test}, the place of the test file")
-        if self.source != f"{self.source_root.rstrip('/')}/{self.module.replace('.', '/')}.py":
-            raise ValueError("source must be source_root and then module, as a path")
+        expected = f"{self.source_root.rstrip('/')}/{self.module.replace('.', '/')}.py"
+        if self.source != expected:
+            raise ValueError(
+                f"source must be source_root and then module, as a path: these two say {expected}, and source says "
+                f"{self.source}"
+            )
         return self
 
 
@@ -133,6 +137,15 @@ def _table(kind: type[BaseModel], place: tuple[Any, ...]) -> type[BaseModel]:
     return kind
 
 
+def _mend(place: tuple[Any, ...]) -> str:
+    """Only what has a default may be left out, and what keys say together is wrong in one of them."""
+    keys = [part for part in place if isinstance(part, str) and part != "[key]"]
+    field = _table(RepoConfig, tuple(keys[:-1])).model_fields.get(keys[-1]) if keys else None
+    if field is None or (isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)):
+        return "correct the key that is wrong"
+    return "correct the value" if field.is_required() else "correct the value, or remove the line to get the default"
+
+
 def _lacks(section: tuple[Any, ...], errors: list[ErrorDetails]) -> UserError:
     """All that one section lacks, so that nobody learns it key by key."""
     keys = [str(one["loc"][-1]) for one in errors if one["type"] == "missing" and one["loc"][:-1] == section]
@@ -153,9 +166,11 @@ def _explain(error: ValidationError) -> UserError:
         those = f"the {len(SIZES)} kernels that have a recipe, such as {SUCH}"
         return _bad(first["msg"], f"name the section after one of {those}; docs/kernels.md lists them all")
     if first["type"] == "string_pattern_mismatch" and (words := ALLOWED.get(first["ctx"]["pattern"])):
-        return _bad(f"`{_shown(place)}` takes {words}", "correct the value")
+        return _bad(f"`{_shown(place)}` takes {words}", _mend(place))
+    if first["type"] in ("model_type", "dict_type"):
+        return _bad(f"`{_shown(place)}` is a section, and here it has a value", f"begin it with [{_shown(place)}]")
     reason = first["msg"].removeprefix("Value error, ")
-    return _bad(f"`{_shown(place)}`: {reason}", "correct the value, or remove the line to get the default")
+    return _bad(f"`{_shown(place)}`: {reason}", _mend(place))
 
 
 def read_config(text: str | bytes | None, of: str = "") -> RepoConfig:

@@ -243,3 +243,36 @@ def test_a_config_is_a_value() -> None:
     assert first == read_config(KERNEL)
     with pytest.raises(Exception, match="frozen"):
         first.policy = None
+
+
+PLACES = (
+    (
+        'source = "lib/mine/norms/rms.py"',
+        'source = "lib/rms.py"',
+        "these two say lib/mine/norms/rms.py, and source says",
+    ),
+    ('source_root = "lib"', 'source_root = "src"', "these two say src/mine/norms/rms.py, and source says lib/mine"),
+)
+
+
+@pytest.mark.parametrize(("was", "now", "said"), PLACES)
+def test_a_source_in_another_place_hears_which_one_was_expected(was: str, now: str, said: str) -> None:
+    error = refused(KERNEL.replace(was, now))
+    assert said in str(error) and error.hint == "correct the key that is wrong"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (KERNEL.replace('"tests/test_rms.py"', "3"), "correct the value"),
+        (KERNEL.replace('"tests/test_rms.py"', '"."'), "correct the value"),
+        (KERNEL + "files = 3\n", "correct the value, or remove the line to get the default"),
+        (KERNEL + 'files = ["."]\n', "correct the value, or remove the line to get the default"),
+        ('[policy]\nevidence = "mine"\n', "correct the value, or remove the line to get the default"),
+        ('[target]\npreset = "toml"\n', "correct the key that is wrong"),
+        ("policy = 3\n", "begin it with [policy]"),
+        ("[target]\nkernels = 3\n", "begin it with [target.kernels]"),
+    ],
+)
+def test_only_what_has_a_default_may_be_left_out(text: str, hint: str) -> None:
+    assert refused(text).hint == hint
