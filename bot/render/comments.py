@@ -30,6 +30,7 @@ from bot.render import (
     profile_page,
     rival_rows,
     script_rows,
+    self_tuned,
     steps,
     story,
     tables,
@@ -300,6 +301,7 @@ def result(
         return _finalization(campaign, detail, diff) | {
             "reason": campaign.reason or "internal_error",
             "detail": campaign.detail,
+            "tuned": self_tuned.said(campaign.profile) if campaign.profile else "",
             "again": Trusted(escape.one_command(campaign.again) or typed.ANEW),
             "can_retry": typed.can_retry(campaign),
             "history": story.story(campaign, min(detail.folded, MOST_TURNS)),

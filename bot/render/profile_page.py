@@ -7,7 +7,7 @@ from typing import Any
 
 from bot.model.campaign import Campaign, Profile
 from bot.model.profiling import Timeline
-from bot.render import labels, mind, numbers
+from bot.render import labels, mind, numbers, self_tuned
 from bot.render import profile_rows as rows
 from bot.render.escape import Trusted, code, text
 from bot.render.profile_rows import Row
@@ -82,8 +82,8 @@ def _roofs(head: Sequence[str], body: Sequence[Row], profile: Profile, most: int
 
 def _plan(profile: Profile, most: int) -> Trusted:
     """What fits, in order, and below it what does not."""
-    unfit = rows.unfit(profile)
-    parts = (_grid(rows.PLAN, rows.plan(profile), most, "idea"), text(unfit, SOURCE) if unfit else "")
+    below = (text(self_tuned.said(profile), self_tuned.MOST), text(rows.unfit(profile), SOURCE))
+    parts = (_grid(rows.PLAN, rows.plan(profile), most, "idea"), *below)
     return Trusted("\n\n".join(part for part in parts if part))
 
 

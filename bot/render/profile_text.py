@@ -9,7 +9,7 @@ from typing import Any
 from bot.model.campaign import Profile
 from bot.model.measurement import Evidence
 from bot.model.rivals import Rivalry
-from bot.render import labels, mind, numbers, rival_rows
+from bot.render import labels, mind, numbers, rival_rows, self_tuned
 from bot.render import profile_rows as rows
 from bot.render.escape import plain
 from bot.render.profile_rows import Row
@@ -18,6 +18,8 @@ from bot.render.terminal import Paint, no_paint
 SCHEMA = 1
 WIDEST = 60
 MOST_KERNELS = 4
+SAID = 2000
+"""Characters of a sentence below the plan: one names every idea that does not fit."""
 
 
 def columns(head: Sequence[str], lines: Iterable[Row], paint: Paint = no_paint) -> list[str]:
@@ -86,8 +88,9 @@ def profile_text(profile: Profile, width: int = 100, paint: Paint = no_paint, ri
     moves = rows.moves(profile)
     lines += _section("Bytes, counted and read", columns(rows.MOVES, moves, paint) if moves else [], paint)
     lines += _section("Rivals", rival_rows.profile_lines(rivals, names, width), paint)
-    plan, unfit = rows.plan(profile), rows.unfit(profile)
-    tries = [*(columns(rows.PLAN, plan, paint) if plan else []), *(_wrapped(unfit, width, "  ", "  ") if unfit else [])]
+    plan, below = rows.plan(profile), [line for line in (self_tuned.said(profile), rows.unfit(profile)) if line]
+    tries = columns(rows.PLAN, plan, paint) if plan else []
+    tries += [part for line in below for part in _wrapped(plain(line, SAID), width, "  ", "  ")]
     lines += _section("What to try, in this order", tries, paint)
     stamps = rows.passports(profile.baseline.passports)
     lines += _section("Compiled for", columns(rows.PASSPORTS, stamps, paint) if stamps else [], paint)

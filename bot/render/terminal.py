@@ -25,7 +25,7 @@ from bot.model.ids import VariantNumber, variant_name
 from bot.model.measurement import Evidence
 from bot.model.rivals import Rivalry
 from bot.model.verdict import Decision
-from bot.render import labels, machines, mind, numbers, races, rival_rows, script_rows, view
+from bot.render import labels, machines, mind, numbers, races, rival_rows, script_rows, self_tuned, view
 from bot.render.escape import plain, visible_lines
 
 WIDTH = 100
@@ -316,9 +316,11 @@ def result_text(campaign: Campaign, paint: Paint = no_paint, rivals: Rivalry | N
     over = numbers.over(view.score_of(campaign, best), "the pinned commit")
     speed = f"{variant_name(best)} is {over}" if best else ""
     commit = f"commit {campaign.pushed}" if campaign.pushed else ""
+    tuned = self_tuned.said(campaign.profile) if campaign.profile and campaign.outcome is Outcome.NOTHING_TO_DO else ""
     detail = plain(campaign.detail)
     minded = [f"mind: {said}" for said in mind.of_ending(campaign)]
-    return "\n".join([head, *(f"  {line}" for line in (speed, commit, detail, *minded) if line)])
+    said = (speed, commit, detail, plain(tuned, self_tuned.MOST), *minded)
+    return "\n".join([head, *(f"  {line}" for line in said if line)])
 
 
 def interrupted_text(campaign: Campaign, again: str, look: str, by: str = "you") -> str:
