@@ -67,6 +67,7 @@ KNOWN_BEFORE = frozenset((
 """Kernels whose stock times on an H200 had been read by hand before the engine was there."""
 UNJUDGED = ("mlp", "tiled_mlp")
 """Kernels of the library that cannot be judged; `docs/kernels.md` says why."""
+TOOLS = ("Kernel", "compute-sanitizer", "The winner under torch.compile")
 CASES = ("Kernel", "Case", "v0, us", "Variant", "Its time, us", "Speed-up", "Of the roof", times.HOST_HEAD)
 
 
@@ -573,11 +574,23 @@ def machines(found: Sequence[Read]) -> str:
     return "".join(f"- {row}\n" for row in rows)
 
 
+def tools(found: Sequence[Read], folder: Path) -> str:
+    """What was said of each winner that counts by those who look at it and time nothing; nobody asked of old ones."""
+    last = {one.kernel: one for one in found if one.is_over}
+    rows = []
+    for _, one in sorted(last.items()):
+        told = view.measurement_of(one.campaign, one.number) if gave([one]) is not None else None
+        if told is not None:
+            looked = (told.sanitized, told.under_compile)
+            rows.append([linked(one, folder), *(said.said if said is not None else "not asked" for said in looked)])
+    return f"## What tools said of the winners that count\n\n{grid(TOOLS, rows)}" if rows else ""
+
+
 def page(folder: Path) -> str:
     found = read_all(folder)
     return "\n".join((
         "## By campaign", "", intervals(folder), grid(SUMMARY, [summary_row(one, folder) for one in found]),
-        over_kernels(found), cost(found), paces(found), left_out(found), machines(found),
+        over_kernels(found), cost(found), paces(found), left_out(found), machines(found), tools(found, folder),
         "## By case", "", grid(CASES, [row for one in found for row in case_rows(one)]),
     ))  # fmt: skip
 
