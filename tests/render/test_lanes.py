@@ -79,14 +79,21 @@ def test_a_journal_that_lies_there_goes_on(place: Path) -> None:
 
 
 def test_what_lies_there_to_be_tried_is_tried_first(place: Path) -> None:
-    """The winner of elsewhere, a file that somebody wrote, or both."""
-    found = [(place / "out").resolve() / "tvd" / name for name in ("try.jsonl", "try.py")]
-    found[0].parent.mkdir(parents=True)
-    for version in found:
+    """The winner of elsewhere, a file that somebody wrote, a folder of several, or all of them."""
+    found = [(place / "out").resolve() / "tvd" / name for name in ("try.jsonl", "try.py", "try")]
+    found[2].mkdir(parents=True)
+    for version in found[:2]:
         version.write_text("elsewhere\n", encoding="utf-8")
     played(place, 300, "tvd:60:1 geglu:60:1")
-    assert journal(place, "tvd")[0].endswith(f"--max-variants 1 --try {found[0]} --try {found[1]}")
+    assert journal(place, "tvd")[0].endswith(" ".join(("--max-variants 1", *(f"--try {one}" for one in found))))
     assert journal(place, "geglu")[0].endswith("--max-variants 1")
+
+
+def test_options_are_given_to_each_campaign(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPTIONS", "--no-script --quiet")
+    played(place, 300, "tvd:60:1 geglu:60:1")
+    for kernel in ("tvd", "geglu"):
+        assert journal(place, kernel)[0].endswith("--no-script --quiet --max-variants 1")
 
 
 def test_the_clock_stops_a_campaign_and_what_it_wrote_is_kept(place: Path) -> None:

@@ -9,7 +9,7 @@
 # OUT/<kernel> goes on, one without the library's texts too, such as those beside this file; of one that lies there as
 # try.jsonl, of a GPU of another kind say, the winner is tried first, and so is a kernel's file that lies there as
 # try.py, or a folder `try` of several by their paths. `kernelwright` and the target's Python are those on the PATH; KERNELWRIGHT="python docs/results/h200/rounds/stages.py" leaves a stages.csv beside each journal.
-# UNTIL="running tests" stops a campaign as if by the clock at the first line of its log that has these words.
+# OPTIONS="--no-script" is given to each campaign as well. UNTIL="running tests" stops a campaign as if by the clock at the first line of its log that has these words.
 set -u
 
 stock=$(realpath "$1")
@@ -18,6 +18,7 @@ out=$(realpath "$2")
 ends=$(($(date +%s) + $3))
 shift 3
 read -ra command <<<"${KERNELWRIGHT:-kernelwright}"
+read -ra options <<<"${OPTIONS:-}"
 
 ended_by() { # a campaign, once its log has such a line
   while kill -0 "$1" 2>/dev/null; do
@@ -51,7 +52,7 @@ lane() {
       export STAGES="$out/$kernel/stages.csv" CUDA_VISIBLE_DEVICES=$gpu
       exec timeout -s INT -k 20 "$seconds" \
         "${command[@]}" optimize "$kernel" --repo . --mode autonomous --evidence measured --yes \
-        --max-variants "${variants:-8}" "${late[@]}" "${begun[@]}" "${first[@]}" </dev/null
+        "${options[@]}" --max-variants "${variants:-8}" "${late[@]}" "${begun[@]}" "${first[@]}" </dev/null
     ) >"$out/$kernel/log.txt" 2>&1 &
     campaign=$!
     [ -z "${UNTIL:-}" ] || ended_by "$campaign" "$out/$kernel/log.txt" &
