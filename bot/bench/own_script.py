@@ -18,7 +18,7 @@ from bot.model.ids import RepoPath, VariantNumber
 from bot.model.site import KernelSite
 
 DEADLINE = 300.0
-"""v0 and the winner together stay under the ten minutes of a slot."""
+"""Of v0. Who plays it has twice as long for the winner: a busy machine is slow, and late is not broken."""
 MOST_BYTES = 4 * 2**20
 """Of a table, with the rows of every kernel: liger-kernel 0.8.5 ships one of half a megabyte."""
 MOST_ROWS = 400
@@ -68,6 +68,7 @@ def play(tree: Path, number: VariantNumber, *, site: KernelSite, python: str, gp
     paths = site.benchmark_tables
     before = {path: _read(tree / path) for path in paths}
     argv = (python, *site.benchmark_command[1:])
-    run = run_command(argv, tree, dict(site.benchmark_environment), DEADLINE, gpu=gpu)
+    deadline = 2 * DEADLINE if number else DEADLINE
+    run = run_command(argv, tree, dict(site.benchmark_environment), deadline, gpu=gpu)
     told = run.model_copy(update={"argv": site.benchmark_command})
     return ScriptRun(variant=number, run=told, table=_table(tree, paths, before) if run.passed else "")

@@ -13,7 +13,7 @@ import pytest
 from bot.bench import own_script
 from bot.bench.finish import finish
 from bot.bench.gpu import Gpu
-from bot.model.campaign import Finalization
+from bot.model.campaign import CommandRun, Finalization
 from bot.model.site import KernelSite
 from tests.bench.test_finish import FAILS, RIGHT, SITE, STYLE, TEST, Place
 
@@ -140,6 +140,19 @@ def test_a_table_of_more_bytes_than_that_is_not_read(size: int, kept: int, tmp_p
     place = tmp_path / "table.csv"
     place.write_text("a\n" + "x\n" + "\n" * (size - 4), encoding="utf-8")
     assert len([line for line in own_script._read(place) if line == "x"]) == kept
+
+
+def test_the_winner_has_twice_the_time_that_v0_has(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is refused for a second that a busy machine took."""
+    given = []
+
+    def quick(argv: tuple[str, ...], cwd: Path, env: object, deadline_s: float, **_: object) -> CommandRun:
+        given.append(deadline_s)
+        return CommandRun(argv=argv, passed=True, exit_code=0, seconds=0.1, summary="ran")
+
+    monkeypatch.setattr(own_script, "run_command", quick)
+    assert done(place, WRITES).passed
+    assert given == [own_script.DEADLINE, 2 * own_script.DEADLINE]
 
 
 @pytest.mark.parametrize("more", [0, 1])
