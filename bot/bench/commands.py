@@ -12,7 +12,7 @@ from bot.bench.clearing import clear
 from bot.bench.gpu import Gpu
 from bot.bench.launcher import Ended, Limits, run_process
 from bot.bench.sandbox import Sandbox, find_sandbox, overlooking
-from bot.model.campaign import CommandRun
+from bot.model.finalization import CommandRun
 
 OUTPUT_BYTES = 64 * 2**20
 """A verbose test run prints a few megabytes; a runaway one prints until somebody ends it."""

@@ -19,7 +19,7 @@ from bot.bench.gpu import Gpu
 from bot.bench.plugins import is_pytest
 from bot.errors import GitError
 from bot.git.repo import Repo
-from bot.model.campaign import CommandRun, Finalization, PassedFile, ScriptRun
+from bot.model.finalization import CommandRun, Finalization, PassedFile, ScriptRun
 from bot.model.ids import CommitSha, RepoPath
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile, sources_digest

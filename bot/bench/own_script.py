@@ -13,27 +13,36 @@ from pathlib import Path
 
 from bot.bench.commands import run_command
 from bot.bench.gpu import Gpu
-from bot.model.campaign import ScriptRun
+from bot.model.finalization import MOST_OF_TABLE, ScriptRun
 from bot.model.ids import RepoPath, VariantNumber
 from bot.model.site import KernelSite
 
 DEADLINE = 300.0
 """Of v0. Who plays it has twice as long for the winner: a busy machine is slow, and late is not broken."""
 MOST_BYTES = 4 * 2**20
-"""Of a table, with the rows of every kernel: liger-kernel 0.8.5 ships one of half a megabyte."""
+"""Of a table, with the rows of every kernel: liger-kernel 0.8.5 ships one of a megabyte."""
 MOST_ROWS = 400
 """That a run may add; liger-kernel's longest sweep has some two hundred."""
+Row = tuple[str, ...]
 
 
-def _read(place: Path) -> tuple[str, ...]:
-    """The lines of a table; none of what is no plain file, too long, or no text. Nobody writes into the tree then."""
+def _read(place: Path) -> str:
+    """The text of a table; none of what is no plain file, too long, or no text. Nobody writes into the tree then."""
     try:
         found = place.lstat()
         if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:
-            return ()
-        return tuple(place.read_text(encoding="utf-8").splitlines())
+            return ""
+        return place.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError):
-        return ()
+        return ""
+
+
+def _parsed(text: str) -> list[Row]:
+    """Head and rows; nothing where a part of it is no table: a quote that nobody closes would take the rest along."""
+    try:
+        return [tuple(row) for row in csv.reader(StringIO(text, newline=""), strict=True)]
+    except csv.Error:
+        return []
 
 
 def _is_inside(place: Path, tree: Path) -> bool:
@@ -41,24 +50,21 @@ def _is_inside(place: Path, tree: Path) -> bool:
     return place.resolve().is_relative_to(tree.resolve())
 
 
-def _rows(lines: Iterable[str], before: Iterable[str]) -> str:
-    """Head and new rows, written anew; nothing where that is no table of one line a row."""
-    known = frozenset(before)
-    head, *rest = [*lines] or [""]
-    new = [line for line in rest if line not in known][:MOST_ROWS]
-    try:
-        names = next(csv.reader([head]), [])
-        rows = [row for row in csv.reader(new) if len(row) == len(names)]
-    except csv.Error:
+def _rows(text: str, before: str) -> str:
+    """Head and new rows, written anew; nothing where the head is another than it was, and so every row is new."""
+    head, *rows = _parsed(text) or [()]
+    was, *old = _parsed(before) or [head]
+    known = set(old)
+    new = [row for row in rows if len(row) == len(head) and row not in known][-MOST_ROWS:]
+    if not head or was != head or not new:
         return ""
-    if not names or not rows:
-        return ""
-    buffer = StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows([names, *rows])
-    return buffer.getvalue()
+    buffer = StringIO(newline="")
+    csv.writer(buffer, lineterminator="\n").writerows([head, *new])
+    written = "".join(char for char in buffer.getvalue() if char.isprintable() or char == "\n")
+    return written if len(written) <= MOST_OF_TABLE else ""
 
 
-def _table(tree: Path, paths: Iterable[RepoPath], before: dict[RepoPath, tuple[str, ...]]) -> str:
+def _table(tree: Path, paths: Iterable[RepoPath], before: dict[RepoPath, str]) -> str:
     """The first table that the run wrote rows into."""
     inside = (path for path in paths if _is_inside(tree / path, tree))
     return next(filter(None, (_rows(_read(tree / path), before[path]) for path in inside)), "")

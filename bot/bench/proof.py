@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bot.bench.plugins import findable, is_pytest
-from bot.model.campaign import CommandRun
+from bot.model.finalization import CommandRun
 from bot.model.site import KernelSite
 
 OURS = ("-p", "kernelwright_proof")

@@ -16,7 +16,7 @@ from functools import partial
 from bot.bench.commands import KEPT_OUTPUT
 from bot.bench.gpu import Gpu
 from bot.bench.plugins import findable, is_pytest
-from bot.model.campaign import CommandRun
+from bot.model.finalization import CommandRun
 
 MOST = 8
 PROCESSORS_EACH = 2

@@ -233,7 +233,6 @@ class GpuChecker(Checker):
         others: that says what does not fit."""
         if not baseline or isinstance(answer, Fault) or not short_of_memory(answer):
             return answer, lies
-        self._unseen = ()
         return self._record(laid, self._cases, at_once=compile_pool.processors(), name="record-alone")
 
     def _is_believed(self, laid: Laid, answer: GpuAnswer, lies: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from bot.model.campaign import Campaign, CommandRun, Finalization, Origin
+from bot.model.campaign import Campaign, Origin
 from bot.model.facts import (
     Fact,
     FilePassed,
@@ -19,6 +19,7 @@ from bot.model.facts import (
     Profiled,
     VariantMeasured,
 )
+from bot.model.finalization import CommandRun, Finalization
 from bot.model.ids import OrderId
 
 Told = tuple[Campaign, tuple[JournalLine, ...]]

@@ -307,7 +307,7 @@ def optimize(
         if resumed:
             desk.record(*resumed.raised)
         if unfinished:
-            screen.goes_on(desk.campaign, pull.head_sha, command)
+            screen.goes_on(desk.campaign, pull.head_sha, command, no_script=no_script)
         _open(desk, command, config, pull)
         try:
             campaign = desk.run()

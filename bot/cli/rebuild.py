@@ -45,7 +45,10 @@ def _request(text: str, name: str) -> CampaignRequested:
     """What began the campaign of a journal: it holds no text, so that no tree is needed to read it."""
     for number, row in enumerate(text.split("\n"), start=1):
         if f'"{CampaignRequested.model_fields["kind"].default}"' in row:
-            fact = read_line(row, what=f"{name}: line {number}").fact
+            try:
+                fact = read_line(row, what=f"{name}: line {number}").fact
+            except CorruptRecord:
+                break  # told of with the rest
             if isinstance(fact, CampaignRequested):
                 return fact
     journal.parse(text, name)

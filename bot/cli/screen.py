@@ -215,7 +215,7 @@ class Screen:
         if self.voice is Voice.LINES:
             self._mention(f"  {step}")
 
-    def goes_on(self, campaign: Campaign, head: str, asked: Optimize) -> None:
+    def goes_on(self, campaign: Campaign, head: str, asked: Optimize, *, no_script: bool = False) -> None:
         """An unfinished campaign was found; it stays at its own commit, whatever is checked out now, and as it was
         begun, whatever is asked now."""
         tried = len(view.judged(campaign))
@@ -228,6 +228,9 @@ class Screen:
             if was != now:
                 option = name.replace("_", "-")
                 self.hint(f"  it was begun with --{option} {was} and keeps it, not {now}; --fresh begins anew")
+
+        if campaign.policy.benchmark_script and no_script:
+            self.hint("  it was begun with the repository's own benchmark script and keeps it; --fresh begins anew")
 
     def question(self, campaign: Campaign, checkpoint: Checkpoint, *, approved: bool = False) -> None:
         """`approved`: it is answered already, by --yes."""

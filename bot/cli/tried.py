@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from bot.campaign.lineage import TRY_TECHNIQUE, ancestry, sources_of
@@ -20,6 +21,8 @@ from bot.proposers import human, merged
 from bot.proposers.brief import techniques_in
 
 MOST_FILES = 16
+MOST_BYTES = 2**20
+"""Of one file; the longest of liger-kernel's has fifty kilobytes."""
 OF_A_JOURNAL = Path(JOURNAL).suffix
 
 
@@ -76,21 +79,31 @@ def _made_of(campaign: Campaign, number: VariantNumber) -> tuple[str, ...]:
 
 def _of_folder(folder: Path, root: Path) -> Version:
     """Files that lie in it as they lie in the repository; whether they are the kernel's own is asked with the rest."""
-    inside = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    found = (path for path in folder.rglob("*") if path.is_symlink() or path.is_file())
+    inside = [path for path in islice(found, MOST_FILES + 2) if path != folder / JOURNAL]
     if len(inside) > MOST_FILES:
         raise _no_version(folder, f"holds more than {MOST_FILES} files")
-    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in inside}
-    if strange := next((path for path in files if not (root / path).is_file()), None):
-        raise _no_version(folder, f"holds {strange}, which is no file of the repository")
-    if not files:
+    if not inside:
         raise _no_version(folder, "holds no file")
+    for path in sorted(inside):
+        name = path.relative_to(folder).as_posix()
+        if path.is_symlink():
+            raise _no_version(folder, f"holds {name}, which is a link")
+        if not (root / name).is_file():
+            raise _no_version(folder, f"holds {name}, which is no file of the repository")
+        if path.stat().st_size > MOST_BYTES:
+            raise _no_version(folder, f"holds {name}, of more than {MOST_BYTES // 2**20} MiB")
+    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(inside)}
     return Version(folder.resolve().name, files=files)
 
 
 def _no_version(folder: Path, why: str) -> UserError:
+    journal = folder / JOURNAL
+    name = f"name {journal} to have the winner of that campaign tried; " if journal.is_file() else ""
     return UserError(
         f"{folder} is no version to try: it {why}",
-        hint="a folder holds the changed files by their paths in the repository, as `kernelwright rebuild` writes them",
+        hint=f"{name}a folder holds changed files by their paths in the repository, as `kernelwright rebuild` writes "
+        "them",
         reason=ReasonCode.BAD_VALUE,
     )
 

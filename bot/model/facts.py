@@ -6,8 +6,9 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from bot.model.campaign import Answer, Finalization, Order, Origin, Outcome, PassedFile, Profile, StopReason, Zone
+from bot.model.campaign import Answer, Order, Origin, Outcome, Profile, StopReason, Zone
 from bot.model.commands import MOST_VARIANTS, Optimize
+from bot.model.finalization import Finalization, PassedFile
 from bot.model.ids import CampaignId, CommitSha, Digest, OrderId, VariantNumber
 from bot.model.measurement import Measurement
 from bot.model.people import Actor

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot.model.campaign import Campaign, CommandRun
+from bot.model.campaign import Campaign
+from bot.model.finalization import CommandRun
 from bot.model.ids import VariantNumber
 from bot.model.measurement import Evidence, Measurement, Passport, Resources, Runner
 from bot.render import gains, labels, numbers, times, view

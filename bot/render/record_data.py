@@ -133,10 +133,10 @@ def _played(one: RivalCase) -> dict[str, object]:
 
 
 def script_csv(rows: str) -> str:
-    """What the repository's own script wrote, as it wrote it."""
+    """What the repository's own script wrote, but for what a spreadsheet would run."""
     buffer = StringIO()
     table = csv.writer(buffer, lineterminator="\n")
-    table.writerows([_harmless(cell) for cell in row] for row in csv.reader(StringIO(rows)))
+    table.writerows([_harmless(cell) for cell in row] for row in csv.reader(StringIO(rows, newline="")))
     return buffer.getvalue()
 
 

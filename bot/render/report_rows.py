@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bot.model.campaign import Campaign, CommandRun, Finalization, Round
+from bot.model.campaign import Campaign, Round
 from bot.model.facts import JournalLine
+from bot.model.finalization import CommandRun, Finalization
 from bot.model.measurement import Measurement, Resources
 from bot.model.rivals import Rivalry
 from bot.render import gains, labels, machines, numbers, rival_rows, tables, times, view

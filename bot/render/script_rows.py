@@ -12,11 +12,12 @@ from io import StringIO
 from math import isfinite
 from statistics import geometric_mean
 
-from bot.model.campaign import Campaign, CommandRun, Finalization, ScriptRun
+from bot.model.campaign import Campaign
+from bot.model.finalization import CommandRun, Finalization, ScriptRun
 from bot.model.ids import variant_name
 from bot.render import numbers
 from bot.render.escape import CELL_LIMIT, Trusted, code, plain, text
-from bot.render.tables import fold, grid
+from bot.render.tables import fold, grid, left_out
 
 KEYS = ("kernel_name", "kernel_provider", "kernel_operation_mode", "metric_name", "x_name", "x_value")
 CONFIG, MEDIAN = "extra_benchmark_config_str", "y_value_50"
@@ -24,6 +25,8 @@ PROVIDER, MODE, METRIC = 1, 2, 3
 LIBRARY = "liger"
 """How the providers of the library's own implementations begin."""
 OTHERS = "the others (untouched)"
+MOST_LINES = 12
+"""Liger-Kernel's scripts read two figures in four modes; another may write what it likes into the last question."""
 WORD = 40
 """Of a name that the script brought."""
 HEAD = ("What it read", "Of whom", "Mode", "Sizes", "v0 / {winner}", "Least", "Most")
@@ -54,7 +57,7 @@ def _number(said: str | None) -> float | None:
 
 def _read(table: str) -> dict[tuple[str, ...], float]:
     """By whose, which and where, the median."""
-    rows = csv.DictReader(StringIO(table), restkey="more", restval="")
+    rows = csv.DictReader(StringIO(table, newline=""), restkey="more", restval="")
     found: dict[tuple[str, ...], float] = {}
     for row in rows:
         value = _number(row.get(MEDIAN))
@@ -66,7 +69,8 @@ def _read(table: str) -> dict[tuple[str, ...], float]:
 def _compared(before: Mapping[tuple[str, ...], float], after: Mapping[tuple[str, ...], float]) -> Iterator[Line]:
     ratios: dict[tuple[str, bool, str], list[float]] = {}
     for key, was in before.items():
-        if now := after.get(key):
+        now = after.get(key)
+        if now is not None and isfinite(was / now) and was / now > 0:  # neither over the edge of a float nor under
             what = (key[METRIC], key[PROVIDER].startswith(LIBRARY), key[MODE])
             ratios.setdefault(what, []).append(was / now)
     for (metric, is_ours, mode), many in ratios.items():
@@ -97,16 +101,18 @@ def sentence(campaign: Campaign) -> str:
         return f"The repository's own benchmark script does not run here on v0: {plain(before.run.summary, 200)}"
     who = variant_name(after.variant)
     if not after.run.passed:
-        return f"The repository's own benchmark script runs on v0 and not on {who}: {plain(after.run.summary, 200)}"
+        how = f"runs on v0 and not on {who}" if after.is_broken else f"was not through on {who} in twice v0's time"
+        return f"The repository's own benchmark script {how}: {plain(after.run.summary, 200)}"
     ours = [line for line in read_lines(campaign) if line.is_ours]
     if not ours:
         return f"The repository's own benchmark script ran on v0 and on {who}; no figures of it can be read"
     told = "; ".join(
         f"{plain(line.metric, WORD)}{f', {plain(line.mode, WORD)}' if line.mode else ''} {numbers.ratio(line.mean)}"
         f" over {numbers.many(len(line.ratios), 'size')}"
-        for line in ours
+        for line in ours[:MOST_LINES]
     )
-    return f"The repository's own benchmark script on v0 and then on {who}, v0 over {who}: {told}"
+    more = f"; and {len(ours) - MOST_LINES} more" if len(ours) > MOST_LINES else ""
+    return f"The repository's own benchmark script on v0 and then on {who}, v0 over {who}: {told}{more}"
 
 
 def table(campaign: Campaign) -> Trusted:
@@ -125,9 +131,9 @@ def table(campaign: Campaign) -> Trusted:
             numbers.ratio(min(line.ratios)),
             numbers.ratio(max(line.ratios)),
         ]
-        for line in lines
+        for line in lines[: 2 * MOST_LINES]
     ]
-    return grid(head, rows)
+    return Trusted(grid(head, rows) + left_out(len(rows), len(lines), "line"))
 
 
 def section(campaign: Campaign) -> Trusted:

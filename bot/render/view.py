@@ -7,7 +7,8 @@ from collections.abc import Callable
 from difflib import unified_diff
 from typing import TypeAlias
 
-from bot.model.campaign import Campaign, CommandRun, Round, Stage
+from bot.model.campaign import Campaign, Round, Stage
+from bot.model.finalization import CommandRun
 from bot.model.ids import VariantNumber
 from bot.model.measurement import CheckResult, Evidence, Measurement, Runner
 from bot.model.variant import SourceFile
@@ -170,7 +171,7 @@ def failed_run(campaign: Campaign) -> CommandRun | None:
     """The command that stopped the winner: the first failed test, else the style check's last word, else the script
     that runs on v0."""
     done = campaign.finalization
-    scripts = [one.run for one in done.scripts if one.variant] if done else []
+    scripts = [one.run for one in done.broken_scripts] if done else []
     runs = (*done.tests, *done.style[-1:], *scripts) if done else ()
     return next((run for run in runs if not run.passed), None)
 

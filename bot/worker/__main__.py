@@ -68,7 +68,7 @@ def told(error: BaseException, root: Path) -> str:
     has to mend it learns nothing from a file of ours; an error of grammar says by itself where it is."""
     said = str(error)
     frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
-    if isinstance(error, SyntaxError) and isinstance(error.filename, str):
+    if isinstance(error, SyntaxError) and isinstance(error.filename, str) and error.lineno is not None:
         said, frames = error.msg, [(str(root / error.filename), error.lineno)]
     theirs = [(Path(file).relative_to(root), line) for file, line in frames if Path(file).is_relative_to(root)]
     others = [(Path(file).name, line) for file, line in frames[-1:] if not Path(file).is_relative_to(OURS)]

@@ -12,7 +12,8 @@ from pathlib import Path
 from bot.bench.launcher import give_way
 from bot.bench.measure import Bench
 from bot.guardrails.correctness import no_yardstick
-from bot.model.campaign import Campaign, CommandRun, Profile
+from bot.model.campaign import Campaign, Profile
+from bot.model.finalization import CommandRun
 from bot.model.ids import RepoPath
 from bot.model.measurement import Case, Fault, Measurement, Suite
 from bot.model.reasons import ReasonCode
@@ -58,8 +59,9 @@ class FirstLook:
             tests()
 
         count = partial(counted, beside, sources) if watched else None
-        steps = {"watch": watched, "count": count, "baseline_read": can_be_judged, "passed": shop.passed}
-        return profiled(bench, *subject, self.differing, **steps)  # type: ignore[arg-type]
+        return profiled(
+            bench, *subject, self.differing, watch=watched, count=count, baseline_read=can_be_judged, passed=shop.passed
+        )
 
     def _collected(self, site: KernelSite, *, alone: bool) -> CommandRun | None:
         assert self.campaign.pull is not None

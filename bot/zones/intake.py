@@ -19,7 +19,7 @@ from bot.errors import CorruptRecord, UserError
 from bot.git.repo import Repo
 from bot.hardware.catalog import for_runner, registered
 from bot.ledger.journal import Segment
-from bot.model.campaign import Campaign, Finalization, Origin, PassedFile, Profile
+from bot.model.campaign import Campaign, Origin, Profile
 from bot.model.facts import (
     MEASURING_FACTS,
     Fact,
@@ -34,6 +34,7 @@ from bot.model.facts import (
     VariantJudged,
     VariantMeasured,
 )
+from bot.model.finalization import Finalization, PassedFile
 from bot.model.ids import Digest, RepoPath
 from bot.model.measurement import Evidence, Measurement, Suite
 from bot.model.race import MOST_RACERS, NEARBY_TECHNIQUE, Race
@@ -137,6 +138,8 @@ def _check_profile(profile: Profile, campaign: Campaign, repo: Repo) -> None:
     known = _known(campaign, repo)
     if profile.site.files != known.files or tuple(file.path for file in profile.sources) != known.files:
         raise CorruptRecord(f"the profile is of other files than those of its target, {', '.join(known.files)}")
+    if not {one.op for one in profile.dispatch} <= set(profile.site.dispatches):
+        raise CorruptRecord("the profile tells of ops that its kernel does not ask a dispatcher for")
     if not _is_suite_of(profile, known.suite):
         raise CorruptRecord("the profile was made with another suite than its target's")
     for file in profile.sources:
@@ -160,8 +163,20 @@ def _check_try(variant: Variant, campaign: Campaign, repo: Repo) -> None:
             raise CorruptRecord(f"{file.path} is not what stands at the commit it tries, {commit[:7]}")
 
 
+def _check_scripts(done: Finalization, campaign: Campaign) -> None:
+    """On v0 and then on the winner, where a GPU measured it and policy has it run; nobody else's."""
+    assert campaign.profile is not None
+    measured = campaign.profile.baseline.runner.evidence is Evidence.MEASURED
+    told = tuple(one.variant for one in done.scripts)
+    if told and not (measured and campaign.policy.benchmark_script):
+        raise CorruptRecord("a benchmark script ran that nobody asked for")
+    if told not in ((), (0,), (0, done.variant)):
+        raise CorruptRecord(f"a benchmark script ran on {list(told)[:4]}, and v{done.variant} was finished")
+
+
 def _check_finalized(done: Finalization, campaign: Campaign) -> None:
     """The style check may reformat; it may not change what the program is."""
+    _check_scripts(done, campaign)
     _check_files(done.files, campaign)
     found = campaign.round_of(done.variant)
     assert found is not None

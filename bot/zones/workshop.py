@@ -14,8 +14,9 @@ from bot.bench.gpu import Gpu
 from bot.bench.halt import Halt
 from bot.bench.measure import Bench, open_static_bench
 from bot.git.repo import Repo
-from bot.model.campaign import Campaign, CommandRun, Finalization
+from bot.model.campaign import Campaign
 from bot.model.facts import Fact
+from bot.model.finalization import CommandRun, Finalization
 from bot.model.measurement import Measurement
 from bot.model.reasons import ReasonCode
 from bot.zones.clock import utc_now

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.bench.finish import collected
-from bot.model.campaign import CommandRun
+from bot.model.finalization import CommandRun
 from tests.bench.test_finish import SITE, TEST, Place
 
 PYTEST = SITE.model_copy(

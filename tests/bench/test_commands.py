@@ -11,7 +11,7 @@ import pytest
 from bot.bench.commands import KEPT_OUTPUT, run_command
 from bot.bench.gpu import parse
 from bot.bench.sandbox import LIMITS_ONLY, Sandbox, find_sandbox
-from bot.model.campaign import CommandRun
+from bot.model.finalization import CommandRun
 
 FENCES = [Sandbox(LIMITS_ONLY)] + ([find_sandbox()] if find_sandbox().is_strong else [])
 

@@ -12,7 +12,7 @@ import pytest
 from bot.bench.finish import finish
 from bot.errors import GitError
 from bot.git.repo import Repo
-from bot.model.campaign import Finalization, PassedFile
+from bot.model.finalization import Finalization, PassedFile
 from bot.model.site import KernelSite
 from bot.model.variant import SourceFile
 from tests.git.world import raw_commit

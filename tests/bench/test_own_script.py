@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from bot.bench import own_script
 from bot.bench.finish import finish
 from bot.bench.gpu import Gpu
-from bot.model.campaign import CommandRun, Finalization
+from bot.model.finalization import MOST_OF_TABLE, CommandRun, Finalization, ScriptRun
 from bot.model.site import KernelSite
 from tests.bench.test_finish import FAILS, RIGHT, SITE, STYLE, TEST, Place
 
@@ -135,11 +136,11 @@ def test_what_is_no_table_of_the_tree_is_none(then: str, place: Place) -> None:
     assert [(one.run.passed, one.table) for one in told.scripts] == [(True, ""), (True, "")]
 
 
-@pytest.mark.parametrize(("size", "kept"), [(own_script.MOST_BYTES, 1), (own_script.MOST_BYTES + 1, 0)])
-def test_a_table_of_more_bytes_than_that_is_not_read(size: int, kept: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("size", "kept"), [(own_script.MOST_BYTES, True), (own_script.MOST_BYTES + 1, False)])
+def test_a_table_of_more_bytes_than_that_is_not_read(size: int, kept: bool, tmp_path: Path) -> None:
     place = tmp_path / "table.csv"
-    place.write_text("a\n" + "x\n" + "\n" * (size - 4), encoding="utf-8")
-    assert len([line for line in own_script._read(place) if line == "x"]) == kept
+    place.write_text("a\nx\n" + "\n" * (size - 4), encoding="utf-8")
+    assert bool(own_script._read(place)) is kept
 
 
 def test_the_winner_has_twice_the_time_that_v0_has(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +156,72 @@ def test_the_winner_has_twice_the_time_that_v0_has(place: Place, monkeypatch: py
     assert given == [own_script.DEADLINE, 2 * own_script.DEADLINE]
 
 
+def table(*lines: str) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
 @pytest.mark.parametrize("more", [0, 1])
-def test_so_many_rows_are_kept(more: int) -> None:
-    lines = ["a,b", *(f"{number},1" for number in range(own_script.MOST_ROWS + more))]
-    assert len(rows(own_script._rows(lines, ()))) - 1 == own_script.MOST_ROWS
+def test_so_many_rows_are_kept_the_last_ones(more: int) -> None:
+    numbers = range(own_script.MOST_ROWS + more)
+    kept = rows(own_script._rows(table("a,b", *(f"{number},1" for number in numbers)), ""))
+    assert len(kept) - 1 == own_script.MOST_ROWS and kept[-1] == [str(numbers[-1]), "1"]
+
+
+@pytest.mark.parametrize(("more", "kept"), [(0, True), (1, False)])
+def test_a_run_may_write_so_much_and_no_more(more: int, kept: bool) -> None:
+    """A journal takes a line of it."""
+    half = "1," + "x" * (MOST_OF_TABLE // 2 - len("1,\n"))
+    written = table("a,b", half, half[: -len("a,b\n")] + "y" * more)
+    assert bool(own_script._rows(written, "")) is kept
+
+
+@pytest.mark.parametrize(
+    ("written", "before", "kept"),
+    [
+        (table("a,b", '1,"x\ny"'), "", [["a", "b"], ["1", "x\ny"]]),
+        (table("a,b", '1,"open', "2,3"), "", []),
+        (table("a,b", "1,2"), table("a,c", "9,9"), []),
+        (table("a,b", "9,9", "1,2"), table("a,b", "9,9"), [["a", "b"], ["1", "2"]]),
+        (table("a,b", "1,x\x01\x1b[2Jy"), "", [["a", "b"], ["1", "x[2Jy"]]),
+    ],
+    ids=["a line in a field", "a quote left open", "another head", "what was there", "what steers a terminal"],
+)
+def test_what_a_table_is_is_read_as_one(written: str, before: str, kept: list[list[str]]) -> None:
+    assert rows(own_script._rows(written, before)) == kept
+
+
+def test_a_mark_of_its_encoding_is_no_part_of_a_name(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_bytes(b"\xef\xbb\xbfa,b\n1,2\n")
+    assert rows(own_script._rows(own_script._read(tmp_path / "table.csv"), ""))[0] == ["a", "b"]
+
+
+def test_it_sees_the_gpu_and_what_a_failed_run_wrote_is_not_kept(place: Place) -> None:
+    sees = WRITES.replace(b"print('one row')", b"import sys\nsys.exit(os.environ['CUDA_VISIBLE_DEVICES'])")
+    told = done(place, sees)
+    assert [(one.run.summary, one.run.passed, one.table) for one in told.scripts] == [("GPU-1", False, "")]
+
+
+def test_a_folder_that_leads_out_of_the_tree_leads_to_no_table(place: Place, tmp_path: Path) -> None:
+    """A table lies there: it is another's."""
+    away = tmp_path / "away"
+    away.mkdir()
+    (away / Path(OWN).name).write_text("a,b\n1,2\n", encoding="utf-8")
+    then = f"place.parent.rmdir(); os.symlink({str(away)!r}, place.parent)"
+    assert [one.table for one in done(place, WRITING.format(place=OWN, then=then).encode()).scripts] == ["", ""]
+
+
+def test_a_late_winner_is_not_called_broken(place: Place) -> None:
+    found = done(place, WRITES)
+    late = found.scripts[1].run.model_copy(update={"passed": False, "exit_code": None})
+    told = found.model_copy(update={"scripts": (found.scripts[0], found.scripts[1].model_copy(update={"run": late}))})
+    assert told.passed and not told.broken_scripts
+    broken = late.model_copy(update={"exit_code": 1})
+    told = found.model_copy(update={"scripts": (found.scripts[0], found.scripts[1].model_copy(update={"run": broken}))})
+    assert not told.passed and told.broken_scripts
+
+
+@pytest.mark.parametrize("text", ['1,"x', "a,\n" * (MOST_OF_TABLE // 3 + 1), "x" * 131073])
+def test_what_is_no_table_is_none_at_the_door(text: str) -> None:
+    run = CommandRun(argv=("x",), passed=True, exit_code=0, seconds=0.1, summary="ran")
+    with pytest.raises(ValidationError):
+        ScriptRun(variant=0, run=run, table=text)

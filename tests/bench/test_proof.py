@@ -9,7 +9,7 @@ import pytest
 
 from bot.bench import proof
 from bot.bench.commands import run_command
-from bot.model.campaign import CommandRun
+from bot.model.finalization import CommandRun
 from bot.model.site import KernelSite
 
 SITE = KernelSite(

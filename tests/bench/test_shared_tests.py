@@ -12,7 +12,7 @@ from bot.bench import finish, shared_tests
 from bot.bench.commands import run_command
 from bot.bench.gpu import parse
 from bot.bench.shared_tests import MOST, hands, shared
-from bot.model.campaign import CommandRun
+from bot.model.finalization import CommandRun
 from bot.model.site import KernelSite
 from bot.targets.base import PYTEST
 

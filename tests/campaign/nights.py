@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from bot.model.campaign import Campaign, Finalization, Origin, Outcome, Profile, Round, Stage
+from bot.model.campaign import Campaign, Origin, Outcome, Profile, Round, Stage
 from bot.model.commands import GpuChoice, Mode, Optimize
+from bot.model.finalization import Finalization
 from bot.model.measurement import CaseResult, Evidence, Runner, Timing
 from bot.model.sweep import Cell, cell_of
 from bot.model.verdict import Decision

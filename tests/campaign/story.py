@@ -4,20 +4,7 @@ from __future__ import annotations
 
 from bot.campaign.effects import Effect
 from bot.campaign.machine import fold, owed_in
-from bot.model.campaign import (
-    Answer,
-    Campaign,
-    Checkpoint,
-    CommandRun,
-    Finalization,
-    Order,
-    Outcome,
-    Phase,
-    Profile,
-    ScriptRun,
-    StopReason,
-    Zone,
-)
+from bot.model.campaign import Answer, Campaign, Checkpoint, Order, Outcome, Phase, Profile, StopReason, Zone
 from bot.model.commands import Mode, Optimize
 from bot.model.diagnosis import Bottleneck, Diagnosis
 from bot.model.facts import (
@@ -44,6 +31,7 @@ from bot.model.facts import (
     VariantJudged,
     VariantMeasured,
 )
+from bot.model.finalization import CommandRun, Finalization, ScriptRun
 from bot.model.measurement import Case, Evidence, Measurement, Runner, Suite
 from bot.model.people import Actor
 from bot.model.policy import RepoPolicy

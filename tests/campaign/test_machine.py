@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bot.campaign.effects import AskHuman, EndSearch, FinishWinner, OpenRound, PlaceOrder, PushWinner, SayResult
 from bot.campaign.machine import TURNS, advance, fold, owed, owed_in
 from bot.campaign.stopping import is_stagnant
-from bot.model.campaign import Campaign, Checkpoint, Outcome, PassedFile, Phase, Stage, StopReason, Zone
+from bot.model.campaign import Campaign, Checkpoint, Outcome, Phase, Stage, StopReason, Zone
 from bot.model.commands import Mode, Scope
 from bot.model.diagnosis import CaseRoof
 from bot.model.facts import (
@@ -29,6 +29,7 @@ from bot.model.facts import (
     TryRequested,
     VariantMeasured,
 )
+from bot.model.finalization import PassedFile
 from bot.model.policy import RepoPolicy
 from bot.model.reasons import ReasonCode
 from bot.model.verdict import Decision

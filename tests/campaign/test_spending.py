@@ -6,8 +6,9 @@ import pytest
 
 from bot.campaign.machine import fold
 from bot.campaign.spending import seconds_of_person, time_spent
-from bot.model.campaign import Campaign, PassedFile, Phase, Zone
+from bot.model.campaign import Campaign, Phase, Zone
 from bot.model.facts import Fact, FilePassed, Finalized, GpuTimeSpent, JournalLine, OrderTaken, Profiled
+from bot.model.finalization import PassedFile, ScriptRun
 from bot.model.policy import RepoPolicy
 from tests.campaign import story as tale
 
@@ -65,6 +66,17 @@ def test_a_day_is_a_day_and_a_person_a_person() -> None:
     done = (("03:01:00", PROFILED), ("03:01:00", GpuTimeSpent(order=tale.P1, seconds=42)))
     assert person(*done, day="2026-01-03") == 0
     assert person(*done, who=tale.DANA.id) == 0
+
+
+def test_the_repository_s_own_benchmark_script_is_charged() -> None:
+    [run] = tale.finalization().tests
+    slow = run.model_copy(update={"seconds": 300.0})
+    scripts = tuple(ScriptRun(variant=of, run=slow) for of in (0, 1))
+    done = tale.finalization().model_copy(update={"scripts": scripts})
+    told = spent(
+        ("03:20:00", OrderTaken(order=tale.P1, at="")), ("03:20:01", Finalized(order=tale.P1, finalization=done))
+    )
+    assert told.seconds >= 600
 
 
 def test_tests_that_an_earlier_job_ran_are_not_charged_twice() -> None:

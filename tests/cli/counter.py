@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.cli import local_desk
-from bot.model.campaign import CommandRun, Finalization, PassedFile
+from bot.model.finalization import CommandRun, Finalization, PassedFile
 from bot.model.measurement import Measurement
 from bot.model.variant import SourceFile, sources_digest
 from bot.zones.measure import Workshop

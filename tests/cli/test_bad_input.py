@@ -123,6 +123,15 @@ def test_the_journal_of_another_kernel_is_told_as_such_whatever_the_tree(here: C
         assert (error.hint, error.reason) == (next_step, ReasonCode.BAD_VALUE)
 
 
+def test_a_journal_that_was_cut_in_its_first_line_says_what_to_do(here: Checkout) -> None:
+    path = elsewhere(here)
+    first = path.read_text().split("\n")[0]
+    path.write_text(first[: first.index("campaign_requested") + 30])
+    error = refused(optimize, here, "rms_norm", "--resume", str(path))
+    assert str(error) == "elsewhere.jsonl: line 1 has no end"
+    assert error.hint == "name the journal.jsonl of a campaign, or the folder that holds it"
+
+
 def moved(here: Checkout) -> None:
     op = here.root / OP
     op.write_text(op.read_text() + "# another\n")

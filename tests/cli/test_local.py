@@ -143,6 +143,13 @@ def test_who_asks_for_something_else_hears_that_it_goes_on_as_it_was_begun(here:
     assert "it was begun with --goal balanced and keeps it, not memory; --fresh begins anew" in done.stderr
     assert "it was begun with --max-variants 2 and keeps it, not 7; --fresh begins anew" in done.stderr
     assert "--mode" not in done.stderr.split("begins anew")[0]
+    assert "benchmark script" not in done.stderr
+
+
+def test_a_campaign_that_goes_on_keeps_the_script_that_it_was_begun_with(here: Checkout) -> None:
+    assert isinstance(here.run(*two(here)).exception, UserError)
+    done = here.run("--no-script", "--yes", *two(here))
+    assert "it was begun with the repository's own benchmark script and keeps it; --fresh begins anew" in done.stderr
 
 
 class Newer(counter.CounterBench):

@@ -72,6 +72,7 @@ def test_a_folder_is_tried_with_all_of_its_files(here: Checkout) -> None:
         ({}, "it holds no file"),
         ({OP: "x", "src/other.py": "x"}, "it holds src/other.py, which is no file of the repository"),
         ({f"{number}.py": "x" for number in range(tried.MOST_FILES + 1)}, f"more than {tried.MOST_FILES} files"),
+        ({OP: "x" * (tried.MOST_BYTES + 1)}, f"holds {OP}, of more than 1 MiB"),
     ],
 )
 def test_a_folder_that_is_no_version_says_why_and_what_one_is(files: dict[str, str], why: str, here: Checkout) -> None:
@@ -90,11 +91,29 @@ def test_a_folder_of_as_many_files_as_may_be_is_one(here: Checkout) -> None:
     assert found.files is not None and len(found.files) == tried.MOST_FILES
 
 
-def test_what_a_link_in_a_folder_leads_to_is_not_read(here: Checkout) -> None:
+def test_a_file_of_as_much_as_may_be_is_one(here: Checkout) -> None:
+    found = tried.version(folder_of(here, **{OP: "x" * tried.MOST_BYTES}), "rms_norm", here.root)
+    assert found.files is not None and len(found.files[OP]) == tried.MOST_BYTES
+
+
+def test_a_link_in_a_folder_is_not_followed(here: Checkout) -> None:
     mine = folder_of(here, **{OP: "x"})
     (mine / "README.md").symlink_to("/etc/passwd")
-    found = tried.version(mine, "rms_norm", here.root)
-    assert found.files is not None and [*found.files] == [OP]
+    with pytest.raises(UserError, match=re.escape("it holds README.md, which is a link")):
+        tried.version(mine, "rms_norm", here.root)
+
+
+def test_a_folder_that_rebuild_made_to_be_published_is_one(here: Checkout) -> None:
+    """The journal that lies beside the files is no file of the repository, and is not tried."""
+    mine = folder_of(here, **{OP: "x", "journal.jsonl": "{}\n"})
+    assert tried.version(mine, "rms_norm", here.root).files == {OP: b"x"}
+
+
+def test_the_folder_of_a_campaign_is_told_to_name_its_journal(here: Checkout) -> None:
+    mine = folder_of(here, **{"journal.jsonl": "{}\n", "report.md": "x"})
+    with pytest.raises(UserError, match=re.escape("report.md, which is no file of the repository")) as refused:
+        tried.version(mine, "rms_norm", here.root)
+    assert refused.value.hint.startswith(f"name {mine / 'journal.jsonl'} to have the winner of that campaign tried; ")
 
 
 def made_of(campaign: Campaign, number: int) -> tuple[str, ...]:

@@ -8,14 +8,11 @@ from bot.model.campaign import (
     Answer,
     Campaign,
     Checkpoint,
-    CommandRun,
-    Finalization,
     Order,
     Outcome,
     Phase,
     Profile,
     Round,
-    ScriptRun,
     Stage,
     StopReason,
     Zone,
@@ -37,6 +34,7 @@ from bot.model.facts import (
     VariantJudged,
     VariantMeasured,
 )
+from bot.model.finalization import CommandRun, Finalization, ScriptRun
 from bot.model.measurement import (
     Case,
     CaseResult,

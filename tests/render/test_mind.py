@@ -177,6 +177,15 @@ def test_a_reduced_suite_says_that_it_is_one(left: int, begins: str, ends: str) 
     assert profile is not None
     said = mind.left_out(profile)
     assert said.startswith(begins) and said.endswith(ends) and bool(said) is bool(left)
+    assert said.count("bf16") == min(left, mind.MOST_NAMED)
+
+
+def test_a_gpu_s_name_steers_no_terminal() -> None:
+    profile = reduced(a.profiled(), 1).profile
+    assert profile is not None
+    runner = profile.baseline.runner.model_copy(update={"gpu_name": "\x1b[2JL4\n# H200"})
+    forged = profile.model_copy(update={"baseline": profile.baseline.model_copy(update={"runner": runner})})
+    assert "\x1b" not in mind.left_out(forged) and "\n" not in mind.left_out(forged)
 
 
 def test_a_reduced_suite_says_so_in_the_profile_and_wherever_it_ended() -> None:

@@ -7,8 +7,9 @@ from io import StringIO
 
 import pytest
 
-from bot.model.campaign import Campaign, ScriptRun
-from bot.render import script_rows
+from bot.model.campaign import Campaign
+from bot.model.finalization import ScriptRun
+from bot.render import script_rows, view
 from bot.render.comments import checkpoint_final
 from bot.render.records import records
 from bot.render.terminal import checkpoint_text
@@ -98,6 +99,46 @@ def test_what_is_no_number_is_not_there(median: str) -> None:
     rest = OF_V3[1:]
     found = script_rows.read_lines(both(after=(("liger", "forward", "speed", "1024", median), *rest)))
     assert [len(line.ratios) for line in found if line.metric == "speed" and line.is_ours] == [1]
+
+
+@pytest.mark.parametrize(("was", "now"), [("1e-320", "1e308"), ("1e308", "1e-320")])
+def test_what_has_no_ratio_is_not_compared(was: str, now: str) -> None:
+    """Each is a number, and one over the other is none."""
+    ours = ("liger", "forward", "speed", "1024")
+    edge = both(((*ours, was), *OF_V0[1:]), ((*ours, now), *OF_V3[1:]))
+    assert [len(line.ratios) for line in script_rows.read_lines(edge) if line.metric == "speed" and line.is_ours] == [1]
+    assert "forward 8.00x over 1 size" in script_rows.sentence(edge) and records(edge, ())
+
+
+@pytest.mark.parametrize("text", ["a\rb,c\n1,2\n", "\n\n", ",,,\n", "kernel_name\n"])
+def test_a_table_of_another_shape_is_shown_as_nothing(text: str) -> None:
+    told = played(*(ScriptRun(variant=of, run=WHOLE, table=text) for of in (0, 3)))
+    assert script_rows.read_lines(told) == () and records(told, ())
+    assert "no figures of it can be read" in checkpoint_final(told)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_script_of_many_figures_does_not_fill_the_last_question(more: int) -> None:
+    many: Rows = tuple(("liger", f"mode {n:03}", "speed", "1", "2") for n in range(script_rows.MOST_LINES + more))
+    said = script_rows.sentence(both(many, many))
+    assert said.count("over 1 size") == script_rows.MOST_LINES and said.endswith("and 1 more") is bool(more)
+    most: Rows = tuple(("liger", f"mode {n:03}", "speed", "1", "2") for n in range(2 * script_rows.MOST_LINES + more))
+    shown = str(script_rows.table(both(most, most)))
+    assert shown.count("| speed") == 2 * script_rows.MOST_LINES and ("1 more line" in shown) is bool(more)
+
+
+def test_a_late_winner_is_told_as_late() -> None:
+    late = WHOLE.model_copy(update={"passed": False, "exit_code": None, "summary": "ended after 600 s"})
+    told = played(ScriptRun(variant=0, run=WHOLE), ScriptRun(variant=3, run=late))
+    assert script_rows.sentence(told) == (
+        "The repository's own benchmark script was not through on v3 in twice v0's time: ended after 600 s"
+    )
+    assert view.failed_run(told) is None
+
+
+def test_a_run_that_wrote_no_rows_has_no_file() -> None:
+    told = played(ScriptRun(variant=0, run=WHOLE, table=table(OF_V0)), ScriptRun(variant=3, run=WHOLE))
+    assert [path for path in records(told, ()) if path.endswith("_script.csv")] == ["benchmarks/v0_script.csv"]
 
 
 def test_only_the_same_size_of_the_same_provider_is_compared() -> None:

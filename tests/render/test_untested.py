@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from bot.model.campaign import CommandRun, Stage
+from bot.model.campaign import Stage
 from bot.model.facts import Finalized
+from bot.model.finalization import CommandRun
 from bot.render import comments, json_lines, steps
 from bot.render.terminal import checkpoint_text
 from tests.render import builders as a

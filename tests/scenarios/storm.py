@@ -43,8 +43,9 @@ from bot.ledger.journal import Segment
 from bot.localhub.server import Hub
 from bot.localhub.weather import Gusts
 from bot.localhub.wire import Request, Response
-from bot.model.campaign import Campaign, CommandRun, Finalization
+from bot.model.campaign import Campaign
 from bot.model.facts import Fact
+from bot.model.finalization import CommandRun, Finalization
 from bot.render import plots
 from bot.settings import read_settings
 from bot.targets import liger

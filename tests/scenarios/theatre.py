@@ -25,8 +25,8 @@ from bot.cli.jobs import Bundle
 from bot.git.repo import Repo
 from bot.ledger import journal
 from bot.ledger.journal import Segment
-from bot.model.campaign import CommandRun, Finalization
 from bot.model.codec import from_json
+from bot.model.finalization import CommandRun, Finalization
 from bot.render import plots
 from bot.render.environment import environment
 from bot.settings import read_settings

@@ -135,7 +135,7 @@ def test_what_nothing_of_the_library_led_to_names_a_file_that_is_not_ours(tmp_pa
     except ValueError as error:
         assert re.search(r"\(decoder\.py:\d+\)$", told(error, tmp_path))
     hostile = SyntaxError("no", ("<made up>", None, 0, ""))
-    assert told(hostile, tmp_path) == "SyntaxError: no (<made up>:None)"
+    assert told(hostile, tmp_path) == "SyntaxError: no (<made up>)"
     hostile.filename = 3  # type: ignore[assignment]
     assert told(hostile, tmp_path).startswith("SyntaxError: no")
     assert told(ValueError("alone"), tmp_path) == "ValueError: alone"

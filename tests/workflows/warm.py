@@ -40,7 +40,7 @@ def write_python(path: Path, listening: Path) -> Path:
 
 def fake_finish(repo: Any, head: str, site: Any, number: int, files: Any, **_: Any) -> Any:
     """Tests and style check that pass at once; the real ones have tests of their own."""
-    from bot.model.campaign import CommandRun, Finalization
+    from bot.model.finalization import CommandRun, Finalization
 
     run = CommandRun(argv=("true",), passed=True, exit_code=0, seconds=0.0, summary="1 passed")
     return Finalization(variant=number, tests=(run,), style=(run,), files=files)

@@ -12,7 +12,7 @@ from bot.campaign.lineage import TRY_TECHNIQUE, next_number, sources_of
 from bot.campaign.machine import fold
 from bot.git.repo import Repo
 from bot.hardware.catalog import for_arch, registered
-from bot.model.campaign import Campaign, CommandRun, Finalization, PassedFile, Profile, StopReason
+from bot.model.campaign import Campaign, Profile, StopReason
 from bot.model.facts import (
     Fact,
     FilePassed,
@@ -23,6 +23,7 @@ from bot.model.facts import (
     VariantJudged,
     VariantMeasured,
 )
+from bot.model.finalization import CommandRun, Finalization, PassedFile
 from bot.model.measurement import (
     Case,
     CaseResult,

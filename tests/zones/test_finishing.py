@@ -10,8 +10,9 @@ import pytest
 
 from bot.campaign.machine import fold
 from bot.ledger.journal import Segment
-from bot.model.campaign import Campaign, Finalization, PassedFile
+from bot.model.campaign import Campaign
 from bot.model.facts import FilePassed, Finalized
+from bot.model.finalization import Finalization, PassedFile
 from bot.zones import intake
 from bot.zones.intake import SEGMENT
 from bot.zones.measure import work

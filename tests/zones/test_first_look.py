@@ -9,8 +9,9 @@ import pytest
 
 from bot.bench.gpu import Gpu
 from bot.campaign.effects import EndSearch
-from bot.model.campaign import CommandRun, Profile, StopReason
+from bot.model.campaign import Profile, StopReason
 from bot.model.facts import OrderFailed, Profiled, SearchEnded
+from bot.model.finalization import CommandRun
 from bot.model.measurement import Evidence, Fault, Measurement, Suite
 from bot.model.reasons import ReasonCode
 from bot.model.variant import SourceFile

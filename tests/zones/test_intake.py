@@ -26,6 +26,7 @@ from bot.model.facts import (
     VariantJudged,
     VariantMeasured,
 )
+from bot.model.measurement import Evidence
 from bot.model.reasons import ReasonCode
 from bot.zones import intake
 from bot.zones.intake import MAX_FACTS, MAX_SEGMENT, MAX_SOURCE, SEGMENT, read_segment
@@ -50,6 +51,11 @@ def honest(talk: Conversation) -> Facts:
             return gpu.searched(campaign)
         case _:
             return gpu.finished(campaign)
+
+
+def script(*variants: int) -> list[dict[str, Any]]:
+    run = {"argv": ["x"], "passed": True, "exit_code": 0, "seconds": 1.0, "summary": "ran"}
+    return [{"variant": variant, "run": run} for variant in variants]
 
 
 def put(fact: Any, value: object, *path: str | int) -> Any:
@@ -106,6 +112,10 @@ LEARNED = [{"name": "memory_bandwidth", "value": 9000.0, "source": "<gpu-wiki>/d
 
 LIES: dict[str, dict[str, tuple[Lie, str]]] = {
     "profiling": {
+        "an op that nobody asks a dispatcher for": (
+            in_every(Profiled, [{"op": "jsd", "by_itself": "cute", "judged": "triton"}], "profile", "dispatch"),
+            "ops that its kernel does not ask a dispatcher for",
+        ),
         "an order nobody placed": (other_order("c1-9-profile"), "not the open one"),
         "another kernel": (
             in_every(Profiled, "softmax", "profile", "site", "kernel"),
@@ -204,8 +214,49 @@ LIES: dict[str, dict[str, tuple[Lie, str]]] = {
             "and nothing else",
         ),
         "another variant": (in_every(Finalized, 1, "finalization", "variant"), "another variant was finished"),
+        "a script where no clock was": (
+            in_every(Finalized, script(0), "finalization", "scripts"),
+            "a benchmark script ran that nobody asked for",
+        ),
     },
 }
+
+
+@pytest.mark.parametrize(
+    ("of", "words"),
+    [
+        ((), ""),
+        ((0,), ""),
+        ((0, 3), ""),
+        ((0, 99), r"a benchmark script ran on \[0, 99\]"),
+        ((3,), r"ran on \[3\]"),
+        ((3, 0), r"ran on \[3, 0\]"),
+        ((0, 3, 3), r"ran on \[0, 3, 3\]"),
+    ],
+)
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_script_is_believed_of_v0_and_then_of_the_winner(
+    at: At, of: tuple[int, ...], words: str, asked: bool
+) -> None:
+    talk = at("finishing")
+    (*_, whole) = honest(talk)
+    assert isinstance(whole, Finalized) and talk.campaign.profile is not None
+    assert talk.campaign.winner == 3
+    profile = talk.campaign.profile
+    runner = profile.baseline.runner.model_copy(update={"evidence": Evidence.MEASURED})
+    baseline = profile.baseline.model_copy(update={"runner": runner})
+    campaign = talk.campaign.model_copy(
+        update={
+            "profile": profile.model_copy(update={"baseline": baseline}),
+            "policy": talk.campaign.policy.model_copy(update={"benchmark_script": asked}),
+        }
+    )
+    done = put(whole, script(*of), "finalization", "scripts").finalization
+    if not words and (asked or not of):
+        intake._check_scripts(done, campaign)
+        return
+    with pytest.raises(CorruptRecord, match=words if asked else "that nobody asked for"):
+        intake._check_scripts(done, campaign)
 
 
 @pytest.mark.parametrize("place", LIES)

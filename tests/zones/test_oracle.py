@@ -11,8 +11,9 @@ import pytest
 
 from bot.bench.gpu import Gpu
 from bot.git.repo import Repo
-from bot.model.campaign import CommandRun, Finalization, Order, Stage
+from bot.model.campaign import Order, Stage
 from bot.model.facts import Fact, Finalized, OrderFailed, OrderTaken, Profiled
+from bot.model.finalization import CommandRun, Finalization
 from bot.model.measurement import Runner
 from bot.model.reasons import ReasonCode
 from bot.zones.intake import read_segment
