@@ -5,9 +5,8 @@ from __future__ import annotations
 from bot.model.campaign import OUT_OF_BUDGET, Campaign, StopReason
 from bot.model.facts import JournalLine, SearchEnded
 from bot.render import labels, mind, view
-from bot.render.escape import Trusted, code, text
+from bot.render.escape import SENTENCE_LIMIT, Trusted, code, text
 
-SENTENCE = 900
 MORE = 4
 """Variants that a search whose budget was spent may go on with."""
 
@@ -39,7 +38,7 @@ def _of_winner(campaign: Campaign, number: int) -> str:
 
 
 def _whole(said: str) -> str:
-    return f"{text(said[:1].upper() + said[1:], SENTENCE)}."
+    return f"{text(said[:1].upper() + said[1:], SENTENCE_LIMIT)}."
 
 
 def advice(campaign: Campaign, lines: tuple[JournalLine, ...]) -> Trusted:

@@ -50,8 +50,6 @@ OPEN_CASES = 12
 """Rows of a table of cases that is not folded."""
 MOST_FILES = 8
 STATUS_LIMIT = 140
-SENTENCE = 900
-"""Characters of what is said of rivals: three clauses with the names of cases in them."""
 MOST_TURNS = 30
 """Rounds that a story tells in a comment; a long search keeps its middle in the record."""
 LIST_LIMIT = 200
@@ -98,7 +96,7 @@ def _values(campaign: Campaign, links: Links) -> dict[str, Any]:
         "tried": view.tried(campaign, number),
         "model_error": labels.MODEL_ERROR,
         "notes": view.notes(campaign),
-        "minds": [escape.text(said, SENTENCE) for said in mind.of_kernel(campaign)],
+        "minds": [escape.text(said, escape.SENTENCE_LIMIT) for said in mind.of_kernel(campaign)],
         "failed_before": mind.failed_before(campaign),
         "failed_before_next": mind.failed_before_next(campaign),
         "seen": bool(
@@ -122,7 +120,7 @@ def _values(campaign: Campaign, links: Links) -> dict[str, Any]:
 def _beaten(campaign: Campaign, rivals: Rivalry | None) -> Trusted:
     """Who is faster than what the page is about, as a sentence; empty where nobody is."""
     said = rival_rows.beaten(rivals, view.case_names(campaign))
-    return Trusted(f"{escape.text(said, SENTENCE)}.") if said else Trusted("")
+    return Trusted(f"{escape.text(said, escape.SENTENCE_LIMIT)}.") if said else Trusted("")
 
 
 def _findings(campaign: Campaign, links: Links, detail: Detail, rivals: Rivalry | None) -> dict[str, Any]:

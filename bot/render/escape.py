@@ -13,6 +13,8 @@ from functools import lru_cache
 
 CELL_LIMIT = 400
 """Characters of one inline text; a sentence, not a log."""
+SENTENCE_LIMIT = 900
+"""Of what is said in a line of its own: three clauses with the names of cases in them."""
 CODE_LIMIT = 200
 FENCE_LIMIT = 4000
 FENCE_LINES = 60

@@ -9,7 +9,7 @@ from bot.model.campaign import Campaign, Profile
 from bot.model.profiling import Timeline
 from bot.render import labels, mind, numbers, self_tuned
 from bot.render import profile_rows as rows
-from bot.render.escape import Trusted, code, text
+from bot.render.escape import SENTENCE_LIMIT, Trusted, code, text
 from bot.render.profile_rows import Row
 from bot.render.tables import grid, left_out
 
@@ -17,7 +17,6 @@ TARGET = 90
 """Percent; analysis/roofline.py stops there."""
 SOURCE = 400
 """Characters of a citation."""
-SENTENCE = 900
 FEW_CASES = 2
 FEW_KERNELS = 3
 SHORT = ("Case", "FLOP/byte", "Bound by", "Roof", "Time", "Of the roof")
@@ -82,7 +81,7 @@ def _roofs(head: Sequence[str], body: Sequence[Row], profile: Profile, most: int
 
 def _plan(profile: Profile, most: int) -> Trusted:
     """What fits, in order, and below it what does not."""
-    below = (text(self_tuned.said(profile), self_tuned.MOST), text(rows.unfit(profile), SOURCE))
+    below = (text(self_tuned.said(profile), SENTENCE_LIMIT), text(rows.unfit(profile), SOURCE))
     parts = (_grid(rows.PLAN, rows.plan(profile), most, "idea"), *below)
     return Trusted("\n\n".join(part for part in parts if part))
 
@@ -107,7 +106,7 @@ def of_comment(campaign: Campaign, profile: Profile, visible: int, folded: int) 
         "strategies": [strategy(name, planned.get(name)) for name in profile.diagnosis.strategies[:visible][:3]],
         "errors": rows.errors(profile),
         "dispatch": _dispatch(profile),
-        "minds": [text(said, SENTENCE) for said in mind.of_profile(profile)],
+        "minds": [text(said, SENTENCE_LIMIT) for said in mind.of_profile(profile)],
         "time": where_time_goes(profile, cases=FEW_CASES, kernels=FEW_KERNELS),
         "all_time": where_time_goes(profile, cases=folded, kernels=FEW_KERNELS),
         "roofs": _roofs(head, _cells(profile), profile, folded),
@@ -138,7 +137,7 @@ def of_record(campaign: Campaign, profile: Profile) -> dict[str, Any]:
         "signals": _signals(profile),
         "roofs": _roofs(head, rows.rooflines(profile), profile, every),
         "errors": rows.errors(profile),
-        "minds": [text(said, SENTENCE) for said in mind.of_profile(profile)],
+        "minds": [text(said, SENTENCE_LIMIT) for said in mind.of_profile(profile)],
         "plan": _plan(profile, every),
         "time": where_time_goes(profile, cases=every, kernels=every),
         "counters_status": rows.status(profile),

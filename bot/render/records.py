@@ -53,7 +53,6 @@ Show = Callable[[float | None], str]
 EVERY = 10_000
 """Records are files: no row is left out of them."""
 DIFF_LIMIT = 400_000
-SENTENCE = 900
 
 
 def _when(lines: tuple[JournalLine, ...]) -> dict[str, str]:
@@ -186,7 +185,7 @@ def _shared(campaign: Campaign, profile: Profile, at: dict[str, str], rivals: Ri
         "held_back": steps.held_back(campaign),
         "tuned": self_tuned.said(profile),
         "counted": steps.counted(campaign),
-        "minds": [escape.text(said, SENTENCE) for said in mind.of_ending(campaign)],
+        "minds": [escape.text(said, escape.SENTENCE_LIMIT) for said in mind.of_ending(campaign)],
         "history": story.story(campaign),
         "stopped": labels.STOPPED[campaign.stopped] if campaign.stopped else "unknown",
         "title": view.title_of(campaign, number),

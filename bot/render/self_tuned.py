@@ -14,8 +14,6 @@ from bot.model.measurement import Evidence
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 MANY = 3
 """Names that one sentence holds."""
-MOST = 900
-"""Characters of it where it is shown."""
 
 
 def _is_tuner(decorator: ast.expr) -> bool:

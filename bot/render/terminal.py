@@ -26,7 +26,7 @@ from bot.model.measurement import Evidence
 from bot.model.rivals import Rivalry
 from bot.model.verdict import Decision
 from bot.render import labels, machines, mind, numbers, races, rival_rows, script_rows, self_tuned, view
-from bot.render.escape import plain, visible_lines
+from bot.render.escape import SENTENCE_LIMIT, plain, visible_lines
 
 WIDTH = 100
 """Columns where nobody says how many there are."""
@@ -319,7 +319,7 @@ def result_text(campaign: Campaign, paint: Paint = no_paint, rivals: Rivalry | N
     tuned = self_tuned.said(campaign.profile) if campaign.profile and campaign.outcome is Outcome.NOTHING_TO_DO else ""
     detail = plain(campaign.detail)
     minded = [f"mind: {said}" for said in mind.of_ending(campaign)]
-    said = (speed, commit, detail, plain(tuned, self_tuned.MOST), *minded)
+    said = (speed, commit, detail, plain(tuned, SENTENCE_LIMIT), *minded)
     return "\n".join([head, *(f"  {line}" for line in said if line)])
 
 

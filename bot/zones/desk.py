@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bot.commands.mistakes import hindered
-from bot.commands.quoting import bare
+from bot.commands.words import spelled
 from bot.errors import OperatorError
 from bot.model.commands import CommandError
 from bot.model.reasons import ReasonCode
@@ -28,7 +28,7 @@ class Desk:
     def explained(self, error: CommandError) -> CommandError:
         """A kernel that is here and lacks something is told what, in the words of the terminal: who reads a comment
         knows names alone."""
-        why = self.target.refused(bare(error.kernel).lower().replace("-", "_")) if error.kernel else None
+        why = self.target.refused(spelled(error.kernel)) if error.kernel else None
         return hindered(why.reason, str(why), why.hint) if why else error
 
 

@@ -9,6 +9,7 @@ from bot.model.measurement import Evidence
 from bot.model.reasons import ReasonCode
 from bot.model.variant import SourceFile
 from bot.render import comments, profile_text, self_tuned, terminal
+from bot.render.escape import SENTENCE_LIMIT
 from bot.render.records import records
 from tests.render import builders as a
 
@@ -74,4 +75,4 @@ def test_of_many_a_few_are_named(number: int, said: str) -> None:
     launches = tuple(case.launches[0].model_copy(update={"kernel": name}) for name in names)
     baseline = profile.baseline.model_copy(update={"cases": (case.model_copy(update={"launches": launches}),)})
     found = self_tuned.said(profile.model_copy(update={"baseline": baseline}))
-    assert found.startswith(said) and len(found) < self_tuned.MOST
+    assert found.startswith(said) and len(found) < SENTENCE_LIMIT
