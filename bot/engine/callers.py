@@ -34,9 +34,13 @@ def asked(site: LaunchSite, given: cst.BaseExpression | None) -> str:
     return name
 
 
+def unasked(name: str) -> str:
+    return f"{GIVEN}{name} is None"
+
+
 def kept(text: str, name: str) -> str:
     """The choice, for those who ask for nothing."""
-    return f"{text} if {GIVEN}{name} is None else {name}" if name else text
+    return f"{text} if {unasked(name)} else {name}" if name else text
 
 
 def apart(text: str) -> tuple[str, str]:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import by_place, callers, kernels, long_lines, passed_on, source
+from bot.engine import by_place, callers, gates, kernels, long_lines, passed_on, source
 from bot.engine.finding import findall, nodes
+from bot.engine.gates import Said
 from bot.engine.most_warps import ANYWHERE, MOST_WARPS, SAID, with_most
 from bot.engine.passed_on import Place
 from bot.engine.source import STAGES, WARPS, LaunchSite, NotUnderstood
@@ -48,10 +49,16 @@ class Numbers:
     """Columns; launches for wider rows keep what they have."""
     whole: bool = False
     """Whether rows whose width is no multiple of `kernels.MULTIPLE` keep what they have, too."""
+    arch: str = ""
+    """Where they hold: on GPUs of other architectures launches keep what they have. Empty for anywhere."""
 
     @property
     def keeps(self) -> bool:
         return self.up_to is not None or self.whole
+
+    @property
+    def is_limited(self) -> bool:
+        return self.keeps or bool(self.arch)
 
 
 def _shared_with_others(module: cst.Module, site: LaunchSite, name: str) -> bool:
@@ -61,13 +68,15 @@ def _shared_with_others(module: cst.Module, site: LaunchSite, name: str) -> bool
     return any(source.loads(call, name) for call in calls)
 
 
-def _set_variable(site: LaunchSite, name: str, text: str, why: str) -> cst.FunctionDef | None:
+def _set_variable(site: LaunchSite, name: str, said: Said, why: str) -> cst.FunctionDef | None:
     """The function with the variable's value replaced where it is made, or None when it has no such place."""
     at = source.last_binding(site, name)
     if at is None:
         return None
     body = list(source.statements(site.function))
-    plain = source.is_plain(body[at], name)
+    old = source.code(source.value(body[at])) if source.is_plain(body[at], name) else name
+    plain = source.is_plain(body[at], name) and not (said.where and "\n" in old)
+    text = replace(said, old=old if plain else name).expression
     if not _is_known(site, source.expression(text), at if plain else at + 1):
         return None
     if plain:
@@ -161,12 +170,13 @@ def _is_known(site: LaunchSite, value: cst.BaseExpression, at: int) -> bool:
     return all(last is not None and last < at for last in made)
 
 
-def _narrowed(text: str, numbers: Numbers, site: LaunchSite, old: str) -> str:
-    """The expression, for the rows that it is meant for."""
+def _narrowed(text: str, numbers: Numbers, site: LaunchSite, old: str) -> Said:
+    """The expression, for the GPUs and the rows that it is meant for."""
     width = _width(site, numbers) if numbers.keeps else ""
-    asked = [f"{width} <= {numbers.up_to}"] if numbers.up_to is not None else []
+    asked = [gates.condition(site, numbers.arch)] if numbers.arch else []
+    asked += [f"{width} <= {numbers.up_to}"] if numbers.up_to is not None else []
     asked += [f"{width} % {kernels.MULTIPLE} == 0"] if numbers.whole else []
-    return f"{text} if {' and '.join(asked)} else {old}" if asked else text
+    return Said(text, " and ".join(asked), old, numbers.keeps)
 
 
 def _width(site: LaunchSite, numbers: Numbers) -> str:
@@ -203,20 +213,21 @@ def _old(site: LaunchSite, name: str) -> str:
     return source.code(given) if given is not None else USUAL_WARPS
 
 
-def _number(site: LaunchSite, name: str, text: str, why: str, *, keeps: bool = False) -> cst.FunctionDef:
+def _number(site: LaunchSite, name: str, said: Said, why: str) -> cst.FunctionDef:
     """num_warps or num_stages of one launch. One that some launches keep is still asked for, so it is set anew behind
     the place where it is made."""
     asked = callers.asked(site, _given(site, name)[1])
-    return callers.remembering(site, _numbered(site, name, callers.kept(text, asked), why, keeps=keeps), asked)
+    return callers.remembering(site, _numbered(site, name, said.for_who_asks_nothing(asked), why), asked)
 
 
-def _numbered(site: LaunchSite, name: str, text: str, why: str, *, keeps: bool) -> cst.FunctionDef:
+def _numbered(site: LaunchSite, name: str, said: Said, why: str) -> cst.FunctionDef:
     held, given = _given(site, name)
+    text = said.expression
     once = len(findall(site.function, m.Call(func=m.Subscript(value=m.Name(site.kernel))))) == 1
     once = once and (held is None or not held.variable)
     if once and isinstance(given, cst.Name) and source.loads(site.function, given.value) == 1:
-        known = not keeps and (held is None or _is_known(site, given, _position(site, held)))
-        changed = _set_variable(site, given.value, text, why) if known else None
+        known = not said.keeps and (held is None or _is_known(site, given, _position(site, held)))
+        changed = _set_variable(site, given.value, said, why) if known else None
         if changed is not None:
             return changed
         if held is None and _is_made_here(site, given.value):
@@ -237,7 +248,7 @@ def _block(module: cst.Module, site: LaunchSite, numbers: Numbers) -> cst.Functi
     if at is None or _shared_with_others(module, site, name):
         raise NotUnderstood(f"{name} is not made for {site.kernel} alone")
     body = list(source.statements(site.function))
-    text = f"{name} = {_narrowed(numbers.block.format(block=name), numbers, site, name)}"
+    text = f"{name} = {_narrowed(numbers.block.format(block=name), numbers, site, name).expression}"
     earlier = source.is_plain(body[at], name) and source.loads(body[at], name) > 0
     if earlier and any(source.tells_of_a_rule(line) for line in _lines(body[at])):
         body[at] = source.assignment(text, numbers.why)
@@ -286,11 +297,11 @@ def _write_one(module: cst.Module, numbers: Numbers, index: int, before: cst.Mod
         if template is not None:
             site = _only_site(module, numbers, index)
             text = _with_block(template, _block_text(site, numbers)) if "{block}" in template else template
-            text = with_most(text, before)
-            text = _narrowed(text, numbers, site, _old(site, name)) if numbers.keeps else text
+            text = _with_most(text, numbers.arch, before)
+            said = _narrowed(text, numbers, site, _old(site, name) if numbers.is_limited else "")
             module = by_place.by_name(module, site, name)
             site = _only_site(module, numbers, index)
-            changed = _number(site, name, text, why, keeps=numbers.keeps)
+            changed = _number(site, name, said, why)
             module, why = source.replaced(module, site.function, changed), ""
     return module
 
@@ -307,11 +318,20 @@ def write(text: str, numbers: Numbers) -> str:
         raise NotUnderstood(f"{numbers.kernel} chooses its numbers by itself")
     for index in range(count):
         module = _write_one(module, numbers, index, before)
-    return source.written(long_lines.in_lines(module, text))
+    return _finished(module, numbers.kernel, numbers.arch, text)
 
 
-def with_other_warps(text: str, kernel: str, *, more: bool, why: str) -> str:
-    """The source with twice or half as many warps at every launch of a kernel.
+def _finished(module: cst.Module, kernel: str, arch: str, before: str) -> str:
+    module = gates.with_function(module, kernel, arch) if arch else module
+    return source.written(long_lines.in_lines(module, before))
+
+
+def _with_most(text: str, arch: str, module: cst.Module) -> str:
+    return text.replace("{most}", str(gates.most_warps(arch))) if arch else with_most(text, module)
+
+
+def with_other_warps(text: str, kernel: str, *, more: bool, why: str, arch: str = "") -> str:
+    """The source with twice or half as many warps at every launch of a kernel, on GPUs of this architecture alone.
 
     Raises NotUnderstood where nobody can tell where the number stands: a list of configurations, a `**` of others.
     """
@@ -323,12 +343,11 @@ def with_other_warps(text: str, kernel: str, *, more: bool, why: str) -> str:
         site = source.sites(module, kernel)[index]
         held, given = _given(site, WARPS)
         today = source.code(given) if given is not None else USUAL_WARPS
-        ours, ending = callers.apart(today)
-        now = with_most(_scaled(ours, more=more), module) + ending
-        if now == today:
+        said = _scaled_here(today, site, module, more=more, arch=arch)
+        if said is None:
             continue
         asked = callers.asked(site, given)
-        now = callers.kept(now, asked)
+        now = said.for_who_asks_nothing(asked).expression
         module = by_place.by_name(module, site, WARPS)
         site = source.sites(module, kernel)[index]
         held, _ = _given(site, WARPS)
@@ -337,7 +356,18 @@ def with_other_warps(text: str, kernel: str, *, more: bool, why: str) -> str:
         else:
             changed = _set_argument(site, WARPS, now, why)
         module = source.replaced(module, site.function, callers.remembering(site, changed, asked))
-    return source.written(long_lines.in_lines(module, text))
+    return _finished(module, kernel, arch if source.written(module) != text else "", text)
+
+
+def _scaled_here(today: str, site: LaunchSite, module: cst.Module, *, more: bool, arch: str) -> Said | None:
+    """Twice or half a number of this architecture's; nothing where that is the end."""
+    ours, gate, elsewhere = gates.parted(today)
+    ours, ending = callers.apart(ours)
+    scaled = _with_most(_scaled(ours, more=more), arch, module)
+    if scaled == ours:
+        return None
+    where = gate or (gates.condition(site, arch) if arch else "")
+    return Said(scaled + ending, where, elsewhere if gate else today, keeps=True)
 
 
 def _scaled(now: str, *, more: bool) -> str:

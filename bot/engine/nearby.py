@@ -18,7 +18,7 @@ import libcst as cst
 import libcst.matchers as m
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
-from bot.engine import kernels, source
+from bot.engine import gates, kernels, source
 from bot.engine.finding import findall, nodes
 from bot.engine.processors import COUNT
 from bot.engine.source import STAGES, WARPS
@@ -203,7 +203,7 @@ class _Reader:
                 yield _Place(value, name, path.kind, path.given, mine, mine, is_made=path.depth > 0)
             case cst.IfExp():
                 yield from self._bounds(name, value, path)
-                for side in (value.body, value.orelse):
+                for side in gates.sides(value):
                     yield from self.places(name, side, path)
             case cst.Call(func=cst.Name(value="min" | "max")):
                 for argument in value.args:
@@ -248,7 +248,7 @@ class _Reader:
             case cst.Integer():
                 return frozenset({int(value.value, 0)})
             case cst.IfExp():
-                parts = [self._values(side, depth) for side in (value.body, value.orelse)]
+                parts = [self._values(side, depth) for side in gates.sides(value)]
             case cst.Name() if depth < DEPTH and value.value in self._given:
                 parts = [self._values(given, depth + 1) for given, _ in self._given[value.value]]
             case _:

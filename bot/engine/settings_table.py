@@ -318,10 +318,11 @@ def _said(choice: Choice) -> str:
 
 def written(text: str, choice: Choice, arch: str, words: Callable[[Choice, str], str] = estimated) -> str:
     """The source with the rule at the kernel's launches. Raises NotUnderstood where it cannot be written."""
-    return write(text, choice.rule, words(choice, arch))
+    return write(text, choice.rule, words(choice, arch), arch)
 
 
-def write(text: str, rule: Rule, why: str = "") -> str:
+def write(text: str, rule: Rule, why: str = "", arch: str = "") -> str:
+    """`arch` is the only one that gets the numbers; empty for a source that races alone."""
     plain = rule.warps_text.replace("{most}", str(MOST_WARPS))
     numbers = launch_numbers.Numbers(
         kernel=rule.kernel,
@@ -331,5 +332,6 @@ def write(text: str, rule: Rule, why: str = "") -> str:
         why=why,
         up_to=rule.up_to,
         whole=rule.whole,
+        arch=arch,
     )
     return launch_numbers.write(text, numbers)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from bot.campaign.lineage import FEWER_WARPS, MORE_WARPS
 from bot.engine import launch_numbers
 from bot.engine.most_warps import MOST_WARPS
-from bot.engine.source import NotUnderstood
+from bot.engine.source import MEASURED, NotUnderstood
 from bot.engine.transforms.rewrite import FilesRewrite
-from bot.model.variant import Hypothesis, Proposal
+from bot.model.variant import Hypothesis, Proposal, SourceFile
 from bot.proposers.brief import Brief
 from bot.proposers.forecast import UNSEEN
 
@@ -87,11 +87,16 @@ def _may_go(brief: Brief, way: Way, kernel: str, warps: set[int]) -> bool:
     return way.last not in warps and not refused and not any(one.is_accepted for one in others)
 
 
+def _with_other_warps(brief: Brief, file: SourceFile, kernel: str, way: Way) -> str:
+    arch = brief.baseline.runner.arch
+    why = f"{way.words} as is usual for the block {MEASURED}{arch})."
+    return launch_numbers.with_other_warps(file.text, kernel, more=way.more, why=why, arch=arch)
+
+
 def _proposal(brief: Brief, way: Way, kernel: str, warps: set[int], by: str) -> Proposal | None:
     file = brief.file_of(kernel)
-    why = f"{way.words} as is usual for the block."
     try:
-        text = launch_numbers.with_other_warps(file.text, kernel, more=way.more, why=why) if file is not None else ""
+        text = _with_other_warps(brief, file, kernel, way) if file is not None else ""
     except NotUnderstood:
         return None
     if file is None or text == file.text:

@@ -381,3 +381,14 @@ def test_a_block_by_half_as_much_is_half_as_many_elements_a_thread() -> None:
 def test_of_two_numbers_alike_nobody_knows_which_is_meant() -> None:
     text = _renumbered("size = ", 8192, 4096)
     assert "# Up to 8192, or 8192." in text and "size = 4096 if n > 8192" in text
+
+
+def test_what_other_gpus_keep_is_no_number_to_change() -> None:
+    """Here it would change nothing: half of a race would run what v0 runs."""
+    launch = "num_warps=16 if _is_sm_90(x.device) and n_cols <= 2048 else {elsewhere}"
+    after = BEFORE.replace("num_warps=4", launch.format(elsewhere=2))
+    assert {one.was for one in around(after)} == {16, 2048}
+    chosen = BEFORE.replace("num_warps=4", launch.replace("_is_sm_90(x.device) and ", "").format(elsewhere=2))
+    assert {one.was for one in around(chosen)} == {16, 2048, 2}
+    bound = next(one for one in around(after) if one.was == 2048)
+    assert (bound.given, bound.values) == ("num_warps", {16})

@@ -116,9 +116,10 @@ def test_without_a_block_to_follow_the_count_that_is_best_for_all_is_written() -
     ]
     found = choose(rows, "_k", "", blocks=False)
     assert found is not None and found.rule.says == "8 warps"
-    before = op("_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=1024)")
-    _, new = changes(before, written(before, found, "sm_90"))
-    assert new[0].startswith("    # 8 warps: 1.8") and new[1].endswith("BLOCK_SIZE=1024, num_warps=8)")
+    before = op("y = torch.empty_like(x)\n_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=1024)")
+    *_, comment, line = changes(before, written(before, found, "sm_90"))[1]
+    assert comment.startswith("    # 8 warps: 1.8")
+    assert line.endswith("BLOCK_SIZE=1024, num_warps=8 if _is_sm_90(y.device) else 4)")
 
 
 def test_a_rule_whose_setting_was_not_compiled_on_every_shape_is_not_taken() -> None:
@@ -227,13 +228,12 @@ def test_a_rule_is_written_with_its_reason() -> None:
     rows = [row("only", 4096, 2, {(4096, 2): 21.0, (4096, 8): 19.0})]
     choice = choose(rows, "_rms_norm_forward_kernel", "BLOCK_SIZE", blocks=False)
     assert choice is not None
-    assert changes(before, written(before, choice, "sm_90")) == (
-        [],
-        [
-            "    # 16 elements a thread: 1.11x over the scored shapes (estimated for sm_90).",
-            "    num_warps = min(max(BLOCK_SIZE // 512, 1), 16 if torch.version.hip else 32)",
-        ],
-    )
+    gone, new = changes(before, written(before, choice, "sm_90"))
+    assert gone == [] and new[0] == "def _is_sm_90(device):"
+    assert new[-2:] == [
+        "    # 16 elements a thread: 1.11x over the scored shapes (estimated for sm_90).",
+        "    num_warps = min(max(BLOCK_SIZE // 512, 1), 32) if _is_sm_90(X.device) else num_warps",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -329,7 +329,8 @@ def test_every_idea_for_the_sample_is_python_and_keeps_its_public_names(kernel: 
     found = all_ideas(Decision.INCONCLUSIVE, kernel)
     assert found
     for proposal in found:
-        assert names(proposal.files[0].text) == names(sample(kernel))
+        gate = {name for name in ("_is_sm_90",) if f"def {name}(device)" in proposal.files[0].text}
+        assert names(proposal.files[0].text) == names(sample(kernel)) | gate
 
 
 def test_the_same_brief_always_gives_the_same_idea() -> None:

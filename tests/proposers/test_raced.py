@@ -196,12 +196,13 @@ def test_what_a_gpu_measured_of_an_idea_outranks_what_the_model_sees_of_it() -> 
     assert engine.propose(estimated).hypothesis.technique == "more_programs"  # type: ignore[union-attr]
 
 
-IMPORTED = """import triton
+IMPORTED = """import torch
+import triton
 
 from sample_kernels.ops.rows import _rms_norm_backward_kernel
 
 
-def backward(dy, n_rows, n_cols):
+def backward(dy: torch.Tensor, n_rows, n_cols):
     BLOCK_SIZE = triton.next_power_of_2(n_cols)
     _rms_norm_backward_kernel[(n_rows,)](dy, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=32)
     return dy
@@ -217,7 +218,15 @@ def test_a_kernel_of_another_module_gets_its_numbers_where_it_is_launched() -> N
         ideas = list(raced.ideas(told(racer(16, 1.0, 1.5), sources=(SourceFile(path=path, text=text),)), "engine"))
         assert bool(ideas) == (why == "imported")
     (idea,) = raced.ideas(told(racer(16, 1.0, 1.5), sources=(SourceFile(path=path, text=IMPORTED),)), "engine")
-    assert idea is not None and "BLOCK_SIZE // 512" in idea.files[0].text
+    assert idea is not None and "min(max(BLOCK_SIZE // 512, 1), 32) if _is_sm_90(dy.device)" in idea.files[0].text
+
+
+def test_numbers_that_cannot_be_kept_to_one_architecture_are_not_written() -> None:
+    nobodys = IMPORTED.replace("dy: torch.Tensor", "dy")
+    path = brief().sources[0].path
+    assert list(raced.ideas(told(racer(16, 1.0, 1.5), sources=(SourceFile(path=path, text=nobodys),)), "engine")) == [
+        None
+    ]
 
 
 def of(case: Case, *sizes: int, **fields: Any) -> Case:
@@ -258,7 +267,7 @@ def refused_on(first: Brief, *against: str, decision: Decision = Decision.REJECT
     ]
 
 
-OF_WHOLE_ROWS = "min(max(BLOCK_SIZE // 512, 1), 32) if n_cols % 16 == 0 else 32"
+OF_WHOLE_ROWS = "min(max(BLOCK_SIZE // 512, 1), 32) if _is_sm_90(dy.device) and n_cols % 16 == 0 else 32"
 WHOLE = f"launch_parameters:whole: {OF_WHOLE_ROWS},"
 
 

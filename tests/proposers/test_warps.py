@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bot.engine import gates
 from bot.model.measurement import Evidence, Measurement
 from bot.model.verdict import Decision
 from bot.proposers import engine, warps
@@ -87,9 +88,11 @@ def test_the_change_is_one_argument_with_its_reason() -> None:
     idea = next(warps.ideas(known, "engine"))
     before, now = (files[0].text.splitlines() for files in (known.sources, idea.files))
     new = [line.strip() for line in now if line not in before]
-    assert "# Twice as many warps as is usual for the block." in new
-    assert any("num_warps=min(2 * num_warps, 16 if torch.version.hip else 32)" in line for line in new)
-    assert len(new) == 2
+    assert "# Twice as many warps as is usual for the block (measured on sm_90)." in new
+    assert [line for line in new if "num_warps=" in line] == [
+        "num_warps=min(2 * num_warps, 32) if _is_sm_90(dY.device) else num_warps,"
+    ]
+    assert len(new) == 2 + len(gates.ON_NVIDIA.strip().splitlines())
     assert "no forecast" in idea.hypothesis.expected and "v1" in idea.hypothesis.why
 
 
