@@ -15,7 +15,7 @@ from functools import lru_cache
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import by_place, callers, gates, kernels, long_lines, passed_on, source
+from bot.engine import by_place, callers, gates, kernels, long_lines, passed_on, source, widths
 from bot.engine.finding import findall, nodes
 from bot.engine.gates import Said
 from bot.engine.most_warps import ANYWHERE, MOST_WARPS, SAID, with_most
@@ -330,8 +330,9 @@ def _with_most(text: str, arch: str, module: cst.Module) -> str:
     return text.replace("{most}", str(gates.most_warps(arch))) if arch else with_most(text, module)
 
 
-def with_other_warps(text: str, kernel: str, *, more: bool, why: str, arch: str = "") -> str:
-    """The source with twice or half as many warps at every launch of a kernel, on GPUs of this architecture alone.
+def with_other_warps(text: str, kernel: str, *, more: bool, why: str, arch: str = "", whole: bool = False) -> str:
+    """The source with twice or half as many warps at every launch of a kernel: on GPUs of this architecture alone, and,
+    where tiles of a `whole` row of vectors are counted, for such rows alone.
 
     Raises NotUnderstood where nobody can tell where the number stands: a list of configurations, a `**` of others.
     """
@@ -343,7 +344,9 @@ def with_other_warps(text: str, kernel: str, *, more: bool, why: str, arch: str 
         site = source.sites(module, kernel)[index]
         held, given = _given(site, WARPS)
         today = source.code(given) if given is not None else USUAL_WARPS
-        said = _scaled_here(today, site, module, more=more, arch=arch)
+        where = [gates.condition(site, arch)] if arch else []
+        where += [f"{width} % {kernels.MULTIPLE} == 0"] if whole and (width := widths.of_tiles(site)) else []
+        said = _scaled_where(today, " and ".join(where), module, more=more, arch=arch)
         if said is None:
             continue
         asked = callers.asked(site, given)
@@ -359,15 +362,14 @@ def with_other_warps(text: str, kernel: str, *, more: bool, why: str, arch: str 
     return _finished(module, kernel, arch if source.written(module) != text else "", text)
 
 
-def _scaled_here(today: str, site: LaunchSite, module: cst.Module, *, more: bool, arch: str) -> Said | None:
-    """Twice or half a number of this architecture's; nothing where that is the end."""
+def _scaled_where(today: str, where: str, module: cst.Module, *, more: bool, arch: str) -> Said | None:
+    """Twice or half a number, where that is asked for or it is another already; nothing at the end of its range."""
     ours, gate, elsewhere = gates.parted(today)
     ours, ending = callers.apart(ours)
     scaled = _with_most(_scaled(ours, more=more), arch, module)
     if scaled == ours:
         return None
-    where = gate or (gates.condition(site, arch) if arch else "")
-    return Said(scaled + ending, where, elsewhere if gate else today, keeps=True)
+    return Said(scaled + ending, gate or where, elsewhere if gate else today, keeps=True)
 
 
 def _scaled(now: str, *, more: bool) -> str:

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import addresses, callers, kernels, runs, source
+from bot.engine import addresses, callers, kernels, runs, source, widths
 from bot.engine.bindings import times_bound
 from bot.engine.finding import findall, nodes
 from bot.engine.source import LaunchSite, NotUnderstood
@@ -49,22 +49,12 @@ class Tiles:
     """The line that gives the host's its value."""
 
 
-def _counted(size: str) -> str:
-    """The block in `cdiv(size, block)`."""
-    node = source.expression(size)
-    if isinstance(node, cst.Call) and kernels.called_name(node) == "cdiv" and len(node.args) == 2:
-        block = node.args[1].value
-        if isinstance(block, cst.Name):
-            return str(block.value)
-    return ""
-
-
 def _axes(site: LaunchSite) -> tuple[tuple[int, ...], str]:
-    counted = [_counted(size) for size in runs.grid_of(site)]
-    blocks = [block for block in counted if block]
+    every = [widths.counted(size)[1] for size in runs.grid_of(site)]
+    blocks = [block for block in every if block]
     if not blocks:
         raise NotUnderstood("no axis of the grid counts tiles")
-    return tuple(axis for axis, block in enumerate(counted) if block == blocks[-1]), blocks[-1]
+    return tuple(axis for axis, block in enumerate(every) if block == blocks[-1]), blocks[-1]
 
 
 def _tiles(site: LaunchSite) -> Tiles:
