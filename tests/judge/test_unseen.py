@@ -31,8 +31,8 @@ def test_each_pass_is_read_on_two_sizes_that_nobody_scores(kernel: str) -> None:
         sizes = {one.shape.sizes for one in found}
         assert sizes.isdisjoint(case.sizes for case in cases)
         assert {one.shape.dtype for one in found} <= {case.dtype for case in cases}
-        passes = {(one.shape.sizes, one.shape.direction) for one in found}
-        assert len(passes) == len(found) == len(sizes) * len({case.direction for case in cases})
+        passes = {(one.shape.sizes, one.shape.direction, one.shape.grad) for one in found}
+        assert len(passes) == len(found) == len(sizes) * len({(case.direction, case.grad) for case in cases})
         assert 1 <= len(sizes) <= COUNT
         assert all(one.call.case == one.call.id == one.shape.id for one in found)
         assert len({one.shape.id for one in found}) == len(found)
@@ -43,10 +43,13 @@ def test_they_are_a_quarter_of_what_is_read_and_more() -> None:
     assert min(shares.values()) >= 0.2 and sum(shares.values()) / len(shares) >= 0.25
 
 
-def test_a_loss_meets_either_of_its_gradients() -> None:
-    found = [one.shape for seed in range(8) for one in drawn("cross_entropy", seed)]
-    assert {shape.grad for shape in found if shape.direction == "backward"} == {"drawn", "one"}
-    assert {shape.grad for shape in found if shape.direction == "forward"} == {"drawn"}
+def test_a_loss_meets_both_of_its_gradients_on_each_size() -> None:
+    """jsd's winner was 0.57x on odd rows with the one, where the other took a microsecond."""
+    found = [one.shape for one in drawn("jsd", 1)]
+    odd, whole = dict.fromkeys(shape.sizes for shape in found)
+    for sizes in (odd, whole):
+        mine = [(shape.direction, shape.grad) for shape in found if shape.sizes == sizes]
+        assert mine == [("forward", "drawn"), ("backward", "drawn"), ("backward", "one")]
     assert {shape.id.endswith("-one") for shape in found if shape.grad == "one"} == {True}
 
 
