@@ -54,3 +54,12 @@ def by_name(module: cst.Module, site: LaunchSite, name: str) -> cst.Module:
     if not site.parameters and any(_is_placed(arg) and source.code(arg.value) in NUMBERS for arg in site.call.args):
         raise NotUnderstood(f"{site.kernel} of another module may be given its {name} by its place")
     return module
+
+
+def keeps(module: cst.Module, site: LaunchSite, name: str, usual: str) -> None:
+    """Raises NotUnderstood where a launch that keeps its number, as it is `usual`, would not keep what the kernel
+    itself is given by that name."""
+    placed, kernel = argument(site, name), source.kernel_named(module, site.kernel)
+    reads = placed is not None and kernel is not None and source.loads(kernel, name)
+    if reads and placed is not None and source.code(placed.value) != usual:
+        raise NotUnderstood(f"{site.kernel} reads the {name} that it is given by its place")

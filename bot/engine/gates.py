@@ -6,22 +6,22 @@ from the other by what torch remembers of each device; torch.compile takes it fo
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass, replace
 
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import callers, source
+from bot.engine import callers, kernels, source, sure_tensors
 from bot.engine.bindings import bound_in
-from bot.engine.finding import findall, nodes
+from bot.engine.finding import findall
 from bot.engine.most_warps import ANYWHERE, MOST_WARPS
 from bot.engine.source import LaunchSite, NotUnderstood
 
 NVIDIA, AMD = re.compile(r"sm_(\d+)(\d)"), re.compile(r"gfx[0-9a-f]+")
-CALL = m.Call(
-    func=m.Name(m.MatchRegex(r"_is_(sm_\d+|gfx[0-9a-f]+)$")), args=[m.Arg(m.Attribute(attr=m.Name("device")))]
-)
+NAME = re.compile(r"_is_(sm_\d+|gfx[0-9a-f]+)")
+CALL = m.Call(func=m.Name(m.MatchRegex(f"{NAME.pattern}$")), args=[m.Arg(m.Attribute(attr=m.Name("device")))])
 SAYS = '"""Whether launch numbers that were chosen for {arch} are for this device."""'
 ON_NVIDIA = f"""
 def {{name}}(device):
@@ -38,9 +38,11 @@ def {{name}}(device):
         return False
     return torch.cuda.get_device_properties(device).gcnArchName.split(":")[0] == "{{arch}}"
 """
-OF_TENSORS = ("stride", "shape", "dtype", "device", "numel", "element_size", "view", "size", "is_contiguous", "ndim")
-"""What is asked of tensors, and of little else that a launch is given."""
-TENSOR = m.Attribute(value=m.Name("torch"), attr=m.Name("Tensor"))
+TORCH = m.SimpleStatementLine(
+    body=[m.Import(names=[m.ZeroOrMore(), m.ImportAlias(m.Name("torch"), asname=None), m.ZeroOrMore()])]
+)
+AIR = re.compile(r"([(\[{])\s+|,?\s+([)\]}])")
+"""Of brackets in lines of their own."""
 WITHOUT_TORCH = "launch numbers for one architecture alone need `import torch` to ask for it"
 
 
@@ -58,14 +60,14 @@ class Said:
     def expression(self) -> str:
         if not self.where:
             return self.text
-        return f"{self.text} if {self.where} else {self.old if self.keeps else otherwise(self.old)}"
+        return f"{whole(self.text)} if {self.where} else {self.old if self.keeps else otherwise(self.old, self.where)}"
 
     def for_who_asks_nothing(self, name: str) -> Said:
         """Where a caller may ask for a number by this name."""
         if not name:
             return self
         if not self.where:
-            return replace(self, text=callers.kept(self.text, name))
+            return replace(self, text=callers.kept(whole(self.text), name))
         return replace(self, where=f"{self.where} and {callers.unasked(name)}")
 
 
@@ -86,42 +88,44 @@ def _function(arch: str) -> str:
     raise NotUnderstood(f"nobody here knows how code tells {arch} apart")
 
 
-def _may_be_missing(function: cst.FunctionDef, name: str) -> bool:
-    compared = m.Comparison(
-        left=m.Name(name), comparisons=[m.ComparisonTarget(m.Is() | m.IsNot(), comparator=m.Name("None"))]
-    )
-    without = [one for one in source.declared(function) if one.default is not None and one.name.value == name]
-    return bool(without or findall(function, compared))
-
-
-def _is_tensor(function: cst.FunctionDef, name: str) -> bool:
-    """Whether it is asked what tensors are asked, said to be one, or made by torch."""
-    asked = m.Attribute(value=m.Name(name), attr=m.OneOf(*map(m.Name, OF_TENSORS)))
-    said = m.Param(name=m.Name(name), annotation=m.Annotation(TENSOR))
-    made = m.Assign(targets=[m.AssignTarget(m.Name(name))], value=m.Call(func=m.Attribute(value=m.Name("torch"))))
-    return bool(findall(function, asked | said | made))
-
-
-def _tensor(site: LaunchSite) -> str:
-    """Who has a device: best an argument of the launch that the function was given, known from its first line."""
-    given = [str(arg.value.value) for arg in site.call.args if isinstance(arg.value, cst.Name)]
-    handed = source.parameters(site.function)
-    for name in (*(name for name in given if name in handed), *given, *handed):
-        if _is_tensor(site.function, name) and not _may_be_missing(site.function, name):
-            return name
-    raise NotUnderstood(f"nothing beside the launch of {site.kernel} is surely a tensor")
-
-
 def condition(site: LaunchSite, arch: str) -> str:
     _function(arch)  # or nobody knows how to ask
-    return f"{name_of(arch)}({_tensor(site)}.device)"
+    return f"{name_of(arch)}({sure_tensors.one_of(site)}.device)"
 
 
-def parted(text: str) -> tuple[str, str, str]:
-    """A number where a gate holds, that gate, and what it is elsewhere; of one without a gate the first alone."""
+def whole(text: str) -> str:
+    """An expression as it may stand in front of an `if`."""
+    return f"({text})" if m.matches(source.expression(text), m.IfExp(lpar=[])) else text
+
+
+def told(value: cst.BaseExpression) -> str:
+    """An expression as it may stand behind an `else`: in one line, where nothing is said of its parts.
+
+    Raises NotUnderstood where it gives a name a value, which somebody may read: it is not evaluated everywhere then.
+    """
+    if findall(value, m.NamedExpr()):
+        raise NotUnderstood("what stands there gives a name a value")
+    text = source.code(value)
+    if "\n" not in text:
+        return text
+    flat = " ".join(AIR.sub(lambda found: found[1] or found[2], text).split())
+    if not findall(value, m.Comment()) and ast.dump(ast.parse(f"({text})")) == ast.dump(ast.parse(f"({flat})")):
+        return flat
+    return text if getattr(value, "lpar", ()) else f"({text})"
+
+
+def _of(where: str) -> str:
+    """The function that a gate asks."""
+    found = findall(source.expression(where), CALL) if where else []
+    return kernels.called_name(cst.ensure_type(found[0], cst.Call)) if found else ""
+
+
+def parted(text: str, arch: str) -> tuple[str, str, str]:
+    """A number on GPUs of an architecture, the gate to it, and what it is elsewhere; of one without it the first
+    alone."""
     value = source.expression(text)
-    if isinstance(value, cst.IfExp) and findall(value.test, CALL):
-        return source.code(value.body), source.code(value.test), source.code(value.orelse)
+    if arch and isinstance(value, cst.IfExp) and _of(told(value.test)) == name_of(arch):
+        return told(value.body), told(value.test), told(value.orelse)
     return text, "", ""
 
 
@@ -130,10 +134,14 @@ def sides(choice: cst.IfExp) -> tuple[cst.BaseExpression, ...]:
     return (choice.body,) if findall(choice.test, CALL) else (choice.body, choice.orelse)
 
 
-def otherwise(text: str) -> str:
-    """What a number is where no gate holds."""
-    _, gate, elsewhere = parted(text)
-    return otherwise(elsewhere) if gate else text
+def otherwise(text: str, where: str) -> str:
+    """What a number is where this gate does not hold. What others hold for stays."""
+    value = source.expression(text)
+    gate = told(value.test) if isinstance(value, cst.IfExp) else ""
+    if not isinstance(value, cst.IfExp) or not _of(gate):
+        return text
+    elsewhere = otherwise(told(value.orelse), where)
+    return elsewhere if _of(gate) == _of(where) else f"{told(value.body)} if {gate} else {elsewhere}"
 
 
 def _makes(statement: cst.CSTNode, name: str) -> bool:
@@ -141,8 +149,9 @@ def _makes(statement: cst.CSTNode, name: str) -> bool:
     return own or bool(bound_in(statement)[name])
 
 
-def with_function(module: cst.Module, kernel: str, arch: str) -> cst.Module:
-    """The module with what its launches ask, above the first of them.
+def with_function(module: cst.Module, arch: str) -> cst.Module:
+    """The module with what its launches ask, above the first of all of them: whoever asks for another one brings the
+    same lines to the same place.
 
     Raises NotUnderstood without torch at hand, and where the name means something else.
     """
@@ -152,9 +161,8 @@ def with_function(module: cst.Module, kernel: str, arch: str) -> cst.Module:
         return module
     if any(_makes(one, name_of(arch)) for one in module.body):
         raise NotUnderstood(f"{name_of(arch)} is something else in this module")
-    if "import torch" not in source.written(module).splitlines():
+    if not any(m.matches(one, TORCH) for one in module.body):
         raise NotUnderstood(WITHOUT_TORCH)
-    first = source.sites(module, kernel)[0].function
-    at = next(at for at, one in enumerate(module.body) if any(node is first for node in nodes(one)))
+    at = next(at for at, one in enumerate(module.body) if findall(one, source.LAUNCH))
     above = function.with_changes(leading_lines=(cst.EmptyLine(), cst.EmptyLine()))
     return module.with_changes(body=(*module.body[:at], above, *module.body[at:]))

@@ -6,16 +6,15 @@ the dictionary that holds it.
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import by_place, callers, gates, kernels, long_lines, passed_on, source, widths
+from bot.engine import by_place, callers, gates, kernels, long_lines, passed_on, source, sure_tensors, unread, widths
+from bot.engine.bindings import bound_in
 from bot.engine.finding import findall, nodes
 from bot.engine.gates import Said
 from bot.engine.most_warps import ANYWHERE, MOST_WARPS, SAID, with_most
@@ -29,6 +28,7 @@ FEWER = re.compile(r"max\((?P<held>\w+) // (?P<factor>\d+), 1\)")
 POWER = m.Call(
     func=m.OneOf(m.Name("next_power_of_2"), m.Attribute(attr=m.Name("next_power_of_2"))), args=[m.Arg(value=m.Name())]
 )
+DEVICE = m.Attribute(value=m.Name(), attr=m.Name("device"))
 LONGEST_BLOCK = 60
 """Characters of an expression for the block that may be repeated in another argument."""
 
@@ -74,9 +74,9 @@ def _set_variable(site: LaunchSite, name: str, said: Said, why: str) -> cst.Func
     if at is None:
         return None
     body = list(source.statements(site.function))
-    old = source.code(source.value(body[at])) if source.is_plain(body[at], name) else name
-    plain = source.is_plain(body[at], name) and not (said.where and "\n" in old)
-    text = replace(said, old=old if plain else name).expression
+    plain = source.is_plain(body[at], name)
+    plain = plain and (_is_ruled(body[at]) or not (said.where and "\n" in source.code(source.value(body[at]))))
+    text = replace(said, old=gates.told(source.value(body[at])) if plain and said.where else name).expression
     if not _is_known(site, source.expression(text), at if plain else at + 1):
         return None
     if plain:
@@ -102,7 +102,7 @@ def _is_made_here(site: LaunchSite, name: str) -> bool:
     return any(source.is_plain(line, name) for line in findall(site.function, m.SimpleStatementLine()))
 
 
-def _set_above(site: LaunchSite, name: str, text: str, why: str) -> cst.FunctionDef:
+def _set_above(site: LaunchSite, name: str, said: Said, why: str) -> cst.FunctionDef:
     """A variable that branches set and only this launch reads is set right above it: without a reader it would be said
     to be unused."""
     line, module = source.line_of(site), cst.Module(body=[site.function])
@@ -110,35 +110,19 @@ def _set_above(site: LaunchSite, name: str, text: str, why: str) -> cst.Function
     block = next(body for body in blocks if any(one is line for one in body))
     at = next(at for at, one in enumerate(block) if one is line)
     earlier = block[at - 1] if at else line
-    if source.is_plain(earlier, name) and any(source.tells_of_a_rule(said) for said in _lines(earlier)):
+    if source.is_plain(earlier, name) and _is_ruled(earlier):
         old = cst.ensure_type(earlier, cst.SimpleStatementLine)
+        text = replace(said, old=gates.told(source.value(old))).expression
         lines = source.commented(old.leading_lines, why)
         changed = source.spliced(
             module, [(old, [source.assignment(f"{name} = {text}").with_changes(leading_lines=lines)])]
         )
     else:
+        text = said.expression
         above = source.launched_after(site, [source.assignment(f"{name} = {text}", why)], site.call)
-        unread = () if findall(source.expression(text), m.Name(name)) else _unread(block[:at], name)
-        changed = source.spliced(module, [(line, above), *((one, []) for one in unread)])
+        useless = () if findall(source.expression(text), m.Name(name)) else unread.before(block[:at], name)
+        changed = source.spliced(module, [(line, above), *((one, []) for one in useless)])
     return cst.ensure_type(changed.body[0], cst.FunctionDef)
-
-
-def _unread(before: Sequence[cst.BaseStatement], name: str) -> list[cst.BaseStatement]:
-    """The statements right before one that sets a variable anew, and do nothing but to set it: the last ones of these.
-    What somebody said something of stays."""
-    return list(itertools.takewhile(lambda one: _only_sets(one, name), reversed(before)))
-
-
-def _only_sets(one: cst.BaseStatement, name: str) -> bool:
-    if findall(one, m.Comment() | m.Call() | m.NamedExpr() | m.Await() | m.Yield()):
-        return False
-    if not isinstance(one, cst.If):
-        return source.is_plain(one, name)
-    bodies = [one.body, *([one.orelse.body] if isinstance(one.orelse, cst.Else) else [])]
-    further = isinstance(one.orelse, cst.If) and not _only_sets(one.orelse, name)
-    return not further and all(
-        isinstance(body, cst.IndentedBlock) and all(_only_sets(inner, name) for inner in body.body) for body in bodies
-    )
 
 
 def _set_passed_on(site: LaunchSite, name: str, text: str, why: str, held: Place) -> cst.FunctionDef:
@@ -163,10 +147,13 @@ def _position(site: LaunchSite, held: Place) -> int:
 
 
 def _is_known(site: LaunchSite, value: cst.BaseExpression, at: int) -> bool:
-    """Whether all that an expression reads has the values that the launch sees, from a place in the function on."""
-    targets = [name for target in findall(site.function, m.AssignTarget()) for name in findall(target, m.Name())]
-    bound = {source.code(name) for name in targets}
-    made = [source.last_binding(site, name) for name in {source.code(n) for n in findall(value, m.Name())} & bound]
+    """Whether all that an expression reads has the values that the launch sees, from a place in the function on: of a
+    tensor its device alone."""
+    asked = {source.code(one) for one in findall(value, DEVICE)}
+    names = {source.code(name) for name in findall(value, m.Name())} & {*bound_in(site.function)}
+    devices = {name for name in names if f"{name}.device" in asked}
+    made = [sure_tensors.known_from(site, name) for name in devices]
+    made += [source.last_binding(site, name) for name in names - devices]
     return all(last is not None and last < at for last in made)
 
 
@@ -210,7 +197,7 @@ def _old(site: LaunchSite, name: str) -> str:
     _, given = _given(site, name)
     if given is None and name != WARPS:
         raise NotUnderstood(f"{name} of {site.kernel} is Triton's own choice")
-    return source.code(given) if given is not None else USUAL_WARPS
+    return gates.told(given) if given is not None else USUAL_WARPS
 
 
 def _number(site: LaunchSite, name: str, said: Said, why: str) -> cst.FunctionDef:
@@ -225,16 +212,23 @@ def _numbered(site: LaunchSite, name: str, said: Said, why: str) -> cst.Function
     text = said.expression
     once = len(findall(site.function, m.Call(func=m.Subscript(value=m.Name(site.kernel))))) == 1
     once = once and (held is None or not held.variable)
-    if once and isinstance(given, cst.Name) and source.loads(site.function, given.value) == 1:
+    if once and isinstance(given, cst.Name) and _reads(site, given.value) == 1:
         known = not said.keeps and (held is None or _is_known(site, given, _position(site, held)))
         changed = _set_variable(site, given.value, said, why) if known else None
         if changed is not None:
             return changed
         if held is None and _is_made_here(site, given.value):
-            return _set_above(site, given.value, text, why)
+            return _set_above(site, given.value, said, why)
     if held is not None:
         return _set_passed_on(site, name, text, why, held)
     return _set_argument(site, name, text, why)
+
+
+def _reads(site: LaunchSite, name: str) -> int:
+    """How often a variable is read, but for rules of ours that keep it elsewhere: a later one takes their place."""
+    lines = findall(site.function, m.SimpleStatementLine())
+    ours = [line for line in lines if source.is_plain(line, name) and _is_ruled(line)]
+    return source.loads(site.function, name) - sum(source.loads(line, name) for line in ours)
 
 
 def _block(module: cst.Module, site: LaunchSite, numbers: Numbers) -> cst.FunctionDef:
@@ -248,17 +242,22 @@ def _block(module: cst.Module, site: LaunchSite, numbers: Numbers) -> cst.Functi
     if at is None or _shared_with_others(module, site, name):
         raise NotUnderstood(f"{name} is not made for {site.kernel} alone")
     body = list(source.statements(site.function))
-    text = f"{name} = {_narrowed(numbers.block.format(block=name), numbers, site, name).expression}"
-    earlier = source.is_plain(body[at], name) and source.loads(body[at], name) > 0
-    if earlier and any(source.tells_of_a_rule(line) for line in _lines(body[at])):
-        body[at] = source.assignment(text, numbers.why)
+    said = _narrowed(numbers.block.format(block=name), numbers, site, name)
+    earlier = source.is_plain(body[at], name) and source.loads(body[at], name) > 0 and _is_ruled(body[at])
+    if said.where and not _is_known(site, source.expression(said.where), at if earlier else at + 1):
+        raise NotUnderstood(f"whom {name} is meant for is not known where it is made")
+    if earlier:
+        said = replace(said, old=gates.told(source.value(body[at])))
+        lines = source.commented(cst.ensure_type(body[at], cst.SimpleStatementLine).leading_lines, numbers.why)
+        body[at] = source.assignment(f"{name} = {said.expression}").with_changes(leading_lines=lines)
     else:
-        body.insert(at + 1, source.assignment(text, numbers.why))
+        body.insert(at + 1, source.assignment(f"{name} = {said.expression}", numbers.why))
     return source.with_statements(site.function, body)
 
 
-def _lines(statement: cst.BaseStatement) -> tuple[cst.EmptyLine, ...]:
-    return tuple(cst.ensure_type(statement, cst.SimpleStatementLine).leading_lines)
+def _is_ruled(statement: cst.CSTNode) -> bool:
+    """Whether it is a line with a rule of ours."""
+    return any(map(source.tells_of_a_rule, cst.ensure_type(statement, cst.SimpleStatementLine).leading_lines))
 
 
 def _block_text(site: LaunchSite, numbers: Numbers) -> str:
@@ -299,6 +298,8 @@ def _write_one(module: cst.Module, numbers: Numbers, index: int, before: cst.Mod
             text = _with_block(template, _block_text(site, numbers)) if "{block}" in template else template
             text = _with_most(text, numbers.arch, before)
             said = _narrowed(text, numbers, site, _old(site, name) if numbers.is_limited else "")
+            if said.where:
+                by_place.keeps(module, site, name, USUAL_WARPS)
             module = by_place.by_name(module, site, name)
             site = _only_site(module, numbers, index)
             changed = _number(site, name, said, why)
@@ -318,11 +319,11 @@ def write(text: str, numbers: Numbers) -> str:
         raise NotUnderstood(f"{numbers.kernel} chooses its numbers by itself")
     for index in range(count):
         module = _write_one(module, numbers, index, before)
-    return _finished(module, numbers.kernel, numbers.arch, text)
+    return _finished(module, numbers.arch, text)
 
 
-def _finished(module: cst.Module, kernel: str, arch: str, before: str) -> str:
-    module = gates.with_function(module, kernel, arch) if arch else module
+def _finished(module: cst.Module, arch: str, before: str) -> str:
+    module = gates.with_function(module, arch) if arch else module
     return source.written(long_lines.in_lines(module, before))
 
 
@@ -343,12 +344,14 @@ def with_other_warps(text: str, kernel: str, *, more: bool, why: str, arch: str 
     for index in range(len(source.sites(module, kernel))):
         site = source.sites(module, kernel)[index]
         held, given = _given(site, WARPS)
-        today = source.code(given) if given is not None else USUAL_WARPS
+        today = gates.told(given) if given is not None else USUAL_WARPS
         where = [gates.condition(site, arch)] if arch else []
         where += [f"{width} % {kernels.MULTIPLE} == 0"] if whole and (width := widths.of_tiles(site)) else []
         said = _scaled_where(today, " and ".join(where), module, more=more, arch=arch)
         if said is None:
             continue
+        if said.where:
+            by_place.keeps(module, site, WARPS, USUAL_WARPS)
         asked = callers.asked(site, given)
         now = said.for_who_asks_nothing(asked).expression
         module = by_place.by_name(module, site, WARPS)
@@ -359,17 +362,19 @@ def with_other_warps(text: str, kernel: str, *, more: bool, why: str, arch: str 
         else:
             changed = _set_argument(site, WARPS, now, why)
         module = source.replaced(module, site.function, callers.remembering(site, changed, asked))
-    return _finished(module, kernel, arch if source.written(module) != text else "", text)
+    return _finished(module, arch if source.written(module) != text else "", text)
 
 
 def _scaled_where(today: str, where: str, module: cst.Module, *, more: bool, arch: str) -> Said | None:
     """Twice or half a number, where that is asked for or it is another already; nothing at the end of its range."""
-    ours, gate, elsewhere = gates.parted(today)
+    ours, gate, elsewhere = gates.parted(today, arch)
     ours, ending = callers.apart(ours)
     scaled = _with_most(_scaled(ours, more=more), arch, module)
     if scaled == ours:
         return None
-    return Said(scaled + ending, gate or where, elsewhere if gate else today, keeps=True)
+    text = f"{gates.whole(scaled)}{ending}" if ending else scaled
+    is_narrower = where.partition(" and ")[2] not in gate
+    return Said(text, where, today, True) if not gate or is_narrower else Said(text, gate, elsewhere, True)
 
 
 def _scaled(now: str, *, more: bool) -> str:
@@ -377,7 +382,7 @@ def _scaled(now: str, *, more: bool) -> str:
     if now.isdecimal():
         count = int(now) * 2 if more else max(int(now) // 2, 1)
         return "{most}" if more and count > ANYWHERE else str(count)
-    if more and now in SAID:
+    if more and now.removeprefix("(").removesuffix(")") in SAID:
         return now
     before = (MORE if more else FEWER).fullmatch(now)
     factor, held = (int(before["factor"]), before["held"]) if before else (1, now if now.isidentifier() else f"({now})")

@@ -266,9 +266,18 @@ def without_ours(lines: Sequence[cst.EmptyLine]) -> tuple[cst.EmptyLine, ...]:
     return tuple(line for line in lines if not tells_of_a_rule(line))
 
 
+def _arch_of(comment: str) -> str:
+    """Which architecture a comment beside a rule names."""
+    return next((comment.partition(mark)[2].partition(")")[0] for mark in (ESTIMATED, MEASURED) if mark in comment), "")
+
+
 def commented(lines: Sequence[cst.EmptyLine], why: str) -> tuple[cst.EmptyLine, ...]:
-    """Leading lines with a comment below them, in place of earlier ones of ours and of the same words."""
-    kept = [line for line in without_ours(lines) if line.comment is None or line.comment.value != f"# {why}"]
+    """Leading lines with a comment below them, in place of earlier ones of ours and of the same words. What was said of
+    a rule for another architecture stays, as the rule does."""
+    mine = _arch_of(why)
+    others = [line for line in lines if mine and tells_of_a_rule(line) and _arch_of(line.comment.value) != mine]
+    kept = [line for line in lines if line in others or not tells_of_a_rule(line)]
+    kept = [line for line in kept if line.comment is None or line.comment.value != f"# {why}"]
     return (*kept, *comment_lines(why))
 
 
