@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
 
+from bot.engine import gates
+
 
 @dataclass(frozen=True, slots=True)
 class _Change:
@@ -30,14 +32,27 @@ def _defined(text: str) -> Counter[str]:
     return Counter(node.name for node in ast.parse(text).body if isinstance(node, kinds))
 
 
+def _asks_for_a_gpu(change: _Change) -> bool:
+    """Whether it is a function of ours put in between, and nothing else, that tells one architecture from others: it
+    comes with launch numbers for whichever kernel."""
+    try:
+        body = ast.parse("".join(change.lines)).body
+    except (SyntaxError, ValueError):
+        return False
+    only = body[0] if len(body) == 1 else None
+    return isinstance(only, ast.FunctionDef) and gates.NAME.fullmatch(only.name) is not None
+
+
 def merged(first: str, one: str, other: str) -> str | None:
     """What becomes of the first text with the changes of both. None where they changed the same lines, lines side by
-    side, of which nobody knows the order, or something alike; where it would not be a program, or define twice what
-    neither does: difflib may see one insertion at two places."""
+    side, of which nobody knows the order, or something alike that is no gate; where it would not be a program, or
+    define twice what neither does: difflib may see one insertion at two places."""
     before = first.splitlines(keepends=True)
     mine, others = (_changes(before, text.splitlines(keepends=True)) for text in (one, other))
     changes = sorted(mine | others, key=lambda change: (change.start, change.end))
-    if mine & others or any(left.end >= right.start for left, right in pairwise(changes)):
+    if not all(map(_asks_for_a_gpu, mine & others)) or any(
+        left.end >= right.start for left, right in pairwise(changes)
+    ):
         return None
     made, at = list[str](), 0
     for change in changes:

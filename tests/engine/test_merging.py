@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from bot.engine.launch_numbers import Numbers, write
 from bot.engine.merging import merged
+from tests.engine.library import sample
 
 FIRST = "a = 1\nb = 2\nc = 3\nd = 4\n"
 
@@ -49,3 +51,17 @@ def test_a_function_that_comes_in_at_two_places_is_not_defined_twice() -> None:
 def test_a_last_line_without_an_end_stays_so() -> None:
     text = FIRST.removesuffix("\n")
     assert merged(text, text.replace("a = 1", "a = 10"), text) == text.replace("a = 1", "a = 10")
+
+
+def test_a_gate_that_both_bring_along_is_there_once() -> None:
+    """Two rules of two kernels, each for one architecture, were never together: both define what they ask."""
+    first = sample("rms_norm")
+    one, other = (
+        write(first, Numbers(f"_rms_norm_{way}_kernel", warps="8", why="8 warps (measured on sm_90).", arch="sm_90"))
+        for way in ("forward", "backward")
+    )
+    both = merged(first, one, other)
+    assert both is not None and both.count("def _is_sm_90(device):") == 1 and both.count("if _is_sm_90(") == 2
+    assert merged(first, other, one) == both
+    assert merged(first, *(text.replace("_is_sm_90", "_helper") for text in (one, other))) is None
+    assert merged(first, one, other.replace("== (9, 0)", "== (9, 1)")) is None
