@@ -97,11 +97,13 @@ def numbers_of(kernel: str, launches: Sequence[tuple[str, Launch]], text: str) -
     return tuple(found)
 
 
-def _written(files: tuple[SourceFile, ...], numbers: Numbers) -> tuple[SourceFile, ...] | None:
-    """The files with these numbers in the one that launches the kernel."""
+def _written(files: tuple[SourceFile, ...], numbers: Numbers, arch: str) -> tuple[SourceFile, ...] | None:
+    """The files with these numbers in the one that launches the kernel. They race without a gate, where one can be
+    written at all: what could never become a rule does not race."""
     for file in files:
         try:
             text = settings_table.write(file.text, rule_of(numbers))
+            settings_table.write(file.text, rule_of(numbers), arch=arch)
         except NotUnderstood:
             continue
         if text != file.text:
@@ -127,7 +129,7 @@ def has_room(files: tuple[SourceFile, ...], facts: Measurement) -> bool:
     """Whether other numbers can be written into these files at all."""
     text = "\n".join(file.text for file in files)
     wanted = (numbers for kernel, launches in launched(facts).items() for numbers in numbers_of(kernel, launches, text))
-    return any(_written(files, numbers) is not None for numbers in wanted)
+    return any(_written(files, numbers, facts.runner.arch) is not None for numbers in wanted)
 
 
 def field(
@@ -139,8 +141,10 @@ def field(
     """What races against these files: each kernel's likeliest numbers first."""
     of, text = launched(facts), "\n".join(file.text for file in files)
     wanted = {kernel: numbers_of(kernel, launches, text) for kernel, launches in of.items()}
+    arch = facts.runner.arch
     able = {
-        kernel: [numbers for numbers in some if _written(files, numbers) is not None] for kernel, some in wanted.items()
+        kernel: [numbers for numbers in some if _written(files, numbers, arch) is not None]
+        for kernel, some in wanted.items()
     }
     found: list[tuple[int, Racing]] = []
     for team in _teams(of, [kernel for kernel, some in able.items() if some]):
@@ -148,7 +152,7 @@ def field(
             numbers = tuple(one for one in together if one is not None)
             made: tuple[SourceFile, ...] = files
             for one in numbers:
-                made = _written(made, one) or made
+                made = _written(made, one, arch) or made
             cases = tuple(dict.fromkeys(case for one in numbers for case, _ in of[one.kernel]))
             along = rewriting.in_float32(files, made, backward_only)  # as its rule will bring it along
             found.append((rank, Racing(numbers, along.files, cases)))

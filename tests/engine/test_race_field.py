@@ -16,6 +16,7 @@ from tests.engine.test_sum_in_float32 import HALF
 
 NARROW, WIDE = made.case("forward", cols=1024), made.case("forward", cols=8192)
 ONE = op("""
+n_rows, n_cols = x.shape
 BLOCK_SIZE = triton.next_power_of_2(n_cols)
 _k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=2)
 """)
@@ -104,8 +105,10 @@ def test_each_racer_is_the_source_with_its_numbers_written_in() -> None:
     [
         "x = 1\n",
         ONE.replace("@triton.jit", "@triton.autotune(configs=CONFIGS, key=[])\n@triton.jit"),
+        ONE.replace("import torch\n", "", 1),
+        ONE.replace("n_rows, n_cols = x.shape", "n_rows, n_cols = sizes(x)"),
     ],
-    ids=["launched elsewhere", "autotuned"],
+    ids=["launched elsewhere", "autotuned", "no torch to ask", "no tensor to ask"],
 )
 def test_a_launch_that_cannot_be_rewritten_has_no_race(text: str) -> None:
     assert field(files(ONE), made.measurement(*wide_and_narrow())) != ()
