@@ -18,7 +18,8 @@ KEPT = 0.5
 
 def _named(case: Case) -> str:
     sizes = ", ".join(f"{name} {size}" for name, size in case.shape)
-    return f"{case.direction} of {sizes} in {case.dtype}, a size that nobody named,"
+    ones = " with a gradient of 1" if case.grad == "one" else ""
+    return f"{case.direction} of {sizes} in {case.dtype}{ones}, a size that nobody named,"
 
 
 def _slower(weighed: Weighed, case: Case, reading: CaseReading, processes: int) -> Finding | None:

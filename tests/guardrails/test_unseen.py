@@ -30,6 +30,14 @@ def test_two_percent_are_the_limit_as_of_what_is_scored(after: float, severity: 
     assert (judge(heard).decision is Decision.REJECTED) == (severity == "reject")
 
 
+def test_of_two_backward_passes_it_is_said_which() -> None:
+    heard = h.on_sizes(h.hearing(), (100.0, 80.0), (100.0, 104.0))
+    read = heard.candidate.unseen[1]
+    one = read.model_copy(update={"case": read.case.model_copy(update={"grad": "one"})})
+    (found,) = unseen(h.weighed(h.changed(heard, unseen=(heard.candidate.unseen[0], one))))
+    assert found.message.startswith(SIZE.replace("bfloat16,", "bfloat16 with a gradient of 1,"))
+
+
 def test_a_rejection_says_how_many_processes_saw_it() -> None:
     (found,) = unseen(h.weighed(h.on_sizes(h.hearing(), (100.0, 80.0), (100.0, 104.0), processes=5)))
     assert found.message == (
