@@ -20,6 +20,7 @@ def baseline(kernel: str = "_k", block: int = 4096) -> Measurement:
 
 
 ROW = op("""
+n_rows, n_cols = x.shape
 BLOCK_SIZE = triton.next_power_of_2(n_cols)
 _k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE, num_warps=2)
 """)
@@ -38,6 +39,12 @@ def test_launch_numbers_are_left_out_where_none_can_be_written() -> None:
     """The kernel is launched in a file that is not among these."""
     alone = ROW.split("def run")[0]
     assert fitting(files(alone), baseline()) == frozenset()
+
+
+def test_launch_numbers_are_left_out_where_nothing_tells_one_gpu_from_another() -> None:
+    """They would be for one architecture alone, and nothing here is surely a tensor whose device could be asked."""
+    asking = ROW.replace("    n_rows, n_cols = x.shape\n", "")
+    assert asking != ROW and fitting(files(asking), baseline()) == {"tile_rows"}
 
 
 def test_an_idea_fits_as_soon_as_it_fits_one_of_the_files() -> None:
