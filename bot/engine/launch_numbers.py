@@ -25,9 +25,6 @@ USUAL_WARPS = "4"
 """What Triton takes where a launch says nothing."""
 MORE = re.compile(rf"min\((?P<factor>\d+) \* (?P<held>\w+), (?:{'|'.join(map(re.escape, SAID))})\)")
 FEWER = re.compile(r"max\((?P<held>\w+) // (?P<factor>\d+), 1\)")
-POWER = m.Call(
-    func=m.OneOf(m.Name("next_power_of_2"), m.Attribute(attr=m.Name("next_power_of_2"))), args=[m.Arg(value=m.Name())]
-)
 DEVICE = m.Attribute(value=m.Name(), attr=m.Name("device"))
 LONGEST_BLOCK = 60
 """Characters of an expression for the block that may be repeated in another argument."""
@@ -159,31 +156,11 @@ def _is_known(site: LaunchSite, value: cst.BaseExpression, at: int) -> bool:
 
 def _narrowed(text: str, numbers: Numbers, site: LaunchSite, old: str) -> Said:
     """The expression, for the GPUs and the rows that it is meant for."""
-    width = _width(site, numbers) if numbers.keeps else ""
+    width = widths.of_block(site, numbers.block_name) if numbers.keeps else ""
     asked = [gates.condition(site, numbers.arch)] if numbers.arch else []
     asked += [f"{width} <= {numbers.up_to}"] if numbers.up_to is not None else []
     asked += [f"{width} % {kernels.MULTIPLE} == 0"] if numbers.whole else []
     return Said(text, " and ".join(asked), old, numbers.keeps)
-
-
-def _width(site: LaunchSite, numbers: Numbers) -> str:
-    """The variable that the launch's block is the next power of two of."""
-    given = by_place.told(site, numbers.block_name)
-    made = findall(site.function, m.Assign(targets=[m.AssignTarget(m.Name(source.code(given)))])) if given else ()
-    calls = [call for line in made for call in findall(line, POWER)]
-    widths = {source.code(cst.ensure_type(call, cst.Call).args[0].value) for call in calls}
-    if len(widths) != 1:
-        raise NotUnderstood(f"nobody says how wide a row of {site.kernel} is")
-    return widths.pop()
-
-
-def knows_width(text: str, kernel: str, block_name: str) -> bool:
-    """Whether every launch of the kernel makes its block of a width that has a name."""
-    numbers = Numbers(kernel, block_name)
-    try:
-        return all([_width(site, numbers) for site in source.sites(source.parse(text), kernel)] or [False])
-    except NotUnderstood:
-        return False
 
 
 def _given(site: LaunchSite, name: str) -> tuple[Place | None, cst.BaseExpression | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from bot.engine import kernels, launch_numbers, settings_table, source, steps
+from bot.engine import kernels, settings_table, source, steps, widths
 from bot.engine.settings_table import Choice, Row
 from bot.engine.source import NotUnderstood
 from bot.model.campaign import Round
@@ -47,7 +47,7 @@ def _file_of(brief: Brief, kernel: str) -> SourceFile | None:
 
 def _knows_width(brief: Brief, kernel: str, block_name: str) -> bool:
     file = _file_of(brief, kernel)
-    return file is not None and bool(block_name) and launch_numbers.knows_width(file.text, kernel, block_name)
+    return file is not None and bool(block_name) and widths.are_known(file.text, kernel, block_name)
 
 
 def chosen(brief: Brief, tables: Tables) -> tuple[Choice, ...]:

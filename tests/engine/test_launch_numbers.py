@@ -8,8 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from bot.engine.launch_numbers import Numbers, knows_width, with_other_warps, write
+from bot.engine.launch_numbers import Numbers, with_other_warps, write
 from bot.engine.source import NotUnderstood
+from bot.engine.widths import are_known
 from tests.engine.library import changes, op, sample
 
 WHY = "16 elements a thread (estimated for sm_90)."
@@ -405,7 +406,7 @@ def test_how_wide_a_row_is_has_to_stand_there(made: str) -> None:
 BLOCK_SIZE = {made}
 _k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE)
 """
-    assert not knows_width(op(body), "_k", "BLOCK_SIZE")
+    assert not are_known(op(body), "_k", "BLOCK_SIZE")
     with pytest.raises(NotUnderstood, match="nobody says how wide a row of _k is"):
         write(op(body), Numbers("_k", warps="8", up_to=32768))
 
@@ -415,9 +416,9 @@ def test_every_launch_has_to_say_how_wide_its_rows_are() -> None:
 BLOCK_SIZE = triton.next_power_of_2(n_cols)
 _k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=BLOCK_SIZE)
 """
-    assert knows_width(op(body), "_k", "BLOCK_SIZE")
-    assert not knows_width(op(body + "_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=1024)\n"), "_k", "BLOCK_SIZE")
-    assert not knows_width(op("pass"), "_k", "BLOCK_SIZE")
+    assert are_known(op(body), "_k", "BLOCK_SIZE")
+    assert not are_known(op(body + "_k[(n_rows,)](x, y, n_cols, BLOCK_SIZE=1024)\n"), "_k", "BLOCK_SIZE")
+    assert not are_known(op("pass"), "_k", "BLOCK_SIZE")
 
 
 def test_a_block_that_another_kernel_shares_is_not_touched() -> None:
