@@ -33,12 +33,13 @@ def spilled_more(before: Mapping[str, int], after: Mapping[str, int]) -> Iterato
             yield kernel, was, spilled
 
 
-def _spills(before: Measurement, after: Measurement) -> Iterator[Finding]:
-    for kernel, was, spilled in spilled_more(_launched(before), _launched(after)):
+def _more(before: Mapping[str, int], after: Mapping[str, int], where: str = "") -> Iterator[Finding]:
+    """What spilled before may be worth it: a clock says so here, and nobody elsewhere. What did not may be gated."""
+    for kernel, was, spilled in spilled_more(before, after):
         if was <= 0:
-            yield reject(NAME, f"{kernel} now spills {spilled} bytes a thread, and v0 spills none")
+            yield reject(NAME, f"{kernel} now spills {spilled} bytes a thread{where}, and v0 spills none")
         else:
-            yield note(NAME, f"{kernel} now spills {spilled} bytes a thread, v0 spills {was}")
+            yield note(NAME, f"{kernel} now spills {spilled} bytes a thread{where}, v0 spills {was}")
 
 
 def _passport(before: Passport, after: Passport | None, own: str) -> Iterator[Finding]:
@@ -47,13 +48,12 @@ def _passport(before: Passport, after: Passport | None, own: str) -> Iterator[Fi
     elif before.ok and after is not None and not after.ok:
         yield reject(NAME, f"it no longer compiles for {after.arch}: {after.error or 'no reason given'}")
     elif after is not None and after.arch != own:
-        for kernel, was, spilled in spilled_more(_worst(before.kernels), _worst(after.kernels)):
-            yield note(NAME, f"{kernel} now spills {spilled} bytes a thread on {after.arch}, v0 spills {was}")
+        yield from _more(_worst(before.kernels), _worst(after.kernels), f" on {after.arch}")
 
 
 def resources(weighed: Weighed) -> list[Finding]:
     before, after = weighed.hearing.baseline, weighed.hearing.candidate
-    findings = list(_spills(before, after))
+    findings = list(_more(_launched(before), _launched(after)))
     stamped = {passport.arch: passport for passport in after.passports}
     for passport in before.passports if stamped else ():  # none at all: this bench hands out no passports
         findings += _passport(passport, stamped.get(passport.arch), after.runner.arch)

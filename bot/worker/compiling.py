@@ -8,19 +8,26 @@ from typing import Any
 
 from bot.worker.contract import (
     Binary,
+    Call,
     Caught,
     CaughtCase,
     CompileAnswer,
     CompileRequest,
+    Refusal,
     Stamp,
     Tried,
 )
 from bot.worker.contract.arches import ARCHES, Arch
-from bot.worker.device import StubDriver
+from bot.worker.contract.limits import clip
+from bot.worker.device import StubDriver, as_if
+from bot.worker.loading import NotTheVariant
 from bot.worker.pool import compile_all
 from bot.worker.recorder import Capture, Recorder
 from bot.worker.resources import compile_and_read
 from bot.worker.warming import warm_up
+
+Recorded = list[tuple[CaughtCase, tuple[Capture, ...]]]
+"""Of each call, as it stands in an answer and as it can be compiled."""
 
 
 class _Orders:
@@ -61,17 +68,59 @@ def _largest_of_each(captures: list[Capture]) -> list[Capture]:
     return list(best.values())
 
 
+class _Elsewhere:
+    """What other chips would launch: a host may ask which chip it has, and take other numbers there."""
+
+    def __init__(self, op: Any, recorder: Recorder, driver: StubDriver, own: Arch) -> None:
+        self._op, self._recorder, self._driver, self._own = op, recorder, driver, own
+
+    def launched(self, arch: Arch, calls: list[Call], here: list[Capture]) -> list[Capture] | Refusal:
+        """One launch of each kernel of these passes, where they are `here` on the chip that was recorded."""
+        if arch == self._own:
+            return here
+        try:
+            with as_if(self._driver, arch):
+                found = [capture for call in calls for capture in self._recorder.record(self._op, call)[1]]
+        except NotTheVariant:
+            raise
+        except Exception as error:  # of host code there is no closed list
+            return Refusal("crashed", clip(f"{type(error).__name__}: {error}"))
+        return _largest_of_each(found)
+
+
+def _stamped(
+    orders: _Orders, elsewhere: _Elsewhere, request: CompileRequest, recorded: Recorded
+) -> list[tuple[str, str, str | Refusal]]:
+    """An architecture, a kernel, and what is to be compiled of it there."""
+    here = _largest_of_each([capture for _, captures in recorded for capture in captures])
+    calls = [
+        call
+        for call, (_, captures) in zip(request.calls, recorded, strict=True)
+        if any(one is capture for one in here for capture in captures)
+    ]
+    found: list[tuple[str, str, str | Refusal]] = []
+    for name in request.passports:
+        arch = ARCHES[name]
+        there = elsewhere.launched(arch, calls, here)
+        if isinstance(there, Refusal):
+            found += [(name, capture.kernel, there) for capture in here]
+        else:
+            found += [(name, capture.kernel, orders.add(capture, arch)) for capture in there]
+    return found
+
+
+def _stamp(orders: _Orders, arch: str, kernel: str, ordered: str | Refusal) -> Stamp:
+    if isinstance(ordered, Refusal):
+        return Stamp(arch, kernel, refusal=ordered)
+    return Stamp(arch, kernel, orders.replies[ordered].binary, orders.replies[ordered].refusal)
+
+
 def compile_job(op: Any, recorder: Recorder, driver: StubDriver, request: CompileRequest) -> CompileAnswer:
     arch = ARCHES[request.arch]
     recorded = [recorder.record(op, call) for call in request.calls]
     orders = _Orders(driver)
     case_keys = [[orders.add(c, arch) for c in captures] for _, captures in recorded]
-    everything = [capture for _, captures in recorded for capture in captures]
-    stamp_keys = [
-        (name, capture.kernel, orders.add(capture, ARCHES[name]))
-        for name in request.passports
-        for capture in _largest_of_each(everything)
-    ]
+    stamped = _stamped(orders, _Elsewhere(op, recorder, driver, arch), request, recorded)
     tried_keys = []
     for number, override in enumerate(request.overrides):
         for case, captures in recorded:
@@ -83,10 +132,7 @@ def compile_job(op: Any, recorder: Recorder, driver: StubDriver, request: Compil
     orders.fill(request)
     return CompileAnswer(
         cases=tuple(_filled(orders, case, keys) for (case, _), keys in zip(recorded, case_keys, strict=True)),
-        stamps=tuple(
-            Stamp(name, kernel, orders.replies[key].binary, orders.replies[key].refusal)
-            for name, kernel, key in stamp_keys
-        ),
+        stamps=tuple(_stamp(orders, *one) for one in stamped),
         tried=tuple(
             Tried(number, case, tuple(orders.onto(c, k) for c, k in zip(caught, keys, strict=True)))
             for number, case, caught, keys in tried_keys

@@ -7,6 +7,7 @@ takes the same branches as on a GPU; torch.cuda answers for the chip that is com
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -233,16 +234,34 @@ def resize(processors: int) -> None:
     properties.multi_processor_count = properties.gpu_eu_count = processors
 
 
+def _pretend(arch: Arch, processors: int) -> None:
+    for name, answer in _answers(arch, processors).items():
+        setattr(torch.cuda, name, answer)
+    torch.version.hip = "6.4" if arch.backend == "hip" else None
+    if arch.backend != "hip" and torch.version.cuda is None:
+        torch.version.cuda = "12.8"
+
+
+@contextlib.contextmanager
+def as_if(driver: StubDriver, arch: Arch) -> Iterator[None]:
+    """Host code that asks which chip there is hears of this one. What it asked when it was imported stands."""
+    before = driver.arch, driver.processors
+    try:
+        _pretend(arch, arch.processors)
+        driver.aim(arch)
+        driver.processors = arch.processors
+        yield
+    finally:
+        _pretend(*before)
+        driver.aim(before[0])
+        driver.processors = before[1]
+
+
 def install(arch: Arch, processors: int) -> StubDriver:
     """Answer for a chip of this kind, in torch and in Triton. Before the variant is imported."""
     from triton.runtime.driver import driver
 
-    for name, answer in _answers(arch, processors).items():
-        setattr(torch.cuda, name, answer)
-    if arch.backend == "hip":
-        torch.version.hip = "6.4"
-    elif torch.version.cuda is None:
-        torch.version.cuda = "12.8"
+    _pretend(arch, processors)
     stub = StubDriver(arch, processors)
     driver.set_active(stub)
     first_configuration()

@@ -81,9 +81,15 @@ def test_a_bench_without_passports_is_asked_for_none() -> None:
     assert found(stamped((), (h.passport("sm_80"),))) == []
 
 
-def test_spills_elsewhere_are_a_note() -> None:
-    heard = stamped((h.passport("sm_80"),), (h.passport("sm_80", spill=12),))
-    assert found(heard) == [("note", "_scale_kernel now spills 12 bytes a thread on sm_80, v0 spills 0")]
+def test_new_spills_elsewhere_are_refused_from_the_first_byte() -> None:
+    heard = stamped((h.passport("sm_80"),), (h.passport("sm_80", spill=1),))
+    assert found(heard) == [("reject", "_scale_kernel now spills 1 bytes a thread on sm_80, and v0 spills none")]
+    assert found(stamped((h.passport("sm_80"),), (h.passport("sm_80", spill=0),))) == []
+
+
+def test_more_spills_elsewhere_are_a_note() -> None:
+    heard = stamped((h.passport("sm_80", spill=8),), (h.passport("sm_80", spill=12),))
+    assert found(heard) == [("note", "_scale_kernel now spills 12 bytes a thread on sm_80, v0 spills 8")]
     assert judge(heard).decision is Decision.ACCEPTED_WITH_NOTE
 
 

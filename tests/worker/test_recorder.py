@@ -92,6 +92,24 @@ def test_passports_cover_each_kernel_once_on_each_chip(seen: dict[str, Any]) -> 
     assert all(stamp["binary"]["registers"] > 0 for stamp in seen["plain"]["stamps"])
 
 
+def test_a_passport_is_of_what_that_chip_would_launch(seen: dict[str, Any]) -> None:
+    """Its host code may ask which one it has, as gated launch numbers do."""
+    stamps = {stamp["arch"]: stamp for stamp in seen["choosing"]["stamps"]}
+    assert {arch: stamp["kernel"] for arch, stamp in stamps.items()} == {
+        "sm_80": "tuned_kernel",
+        "gfx942": "scale_kernel",
+        "sm_90": "scale_kernel",
+    }
+    assert stamps["sm_80"]["binary"]["registers"] > 0 and stamps["sm_90"]["binary"]["registers"] > 0
+
+
+def test_host_code_that_fails_on_another_chip_is_told_of_each_kernel(seen: dict[str, Any]) -> None:
+    refused = next(stamp for stamp in seen["choosing"]["stamps"] if stamp["arch"] == "gfx942")
+    assert refused["refusal"] == {"kind": "crashed", "detail": "ValueError: not for this one"}
+    again = [launch["kernel"] for launch in seen["choosing_again"]["launches"]]
+    assert again == ["scale_kernel"], "and what is recorded afterwards is of this chip again"
+
+
 def test_an_override_changes_numbers_and_follows_the_grid(seen: dict[str, Any]) -> None:
     first = seen["survey"]["tried"][0]
     assert (first["override"], first["case"]) == (0, "forward")

@@ -96,6 +96,21 @@ class Speaking(torch.autograd.Function):
         return y
 
 
+class Choosing(torch.autograd.Function):
+    """Launches by the chip that it has, and knows two."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        y, n = torch.empty_like(x), x.numel()
+        if torch.version.hip is not None:
+            raise ValueError("not for this one")
+        if torch.cuda.get_device_properties(x.device).major == 9:
+            scale_kernel[(n // 1024,)](y, x, n, factor, BLOCK=1024)
+        else:
+            tuned_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](y, x, n)
+        return y
+
+
 def call(direction: str, factor: float = 2.5) -> Call:
     x = TensorSpec("x", "bfloat16", (64, 4096), grad=True)
     arguments = (Argument("x", tensor=x), Argument("factor", value=factor))
@@ -116,6 +131,7 @@ def main() -> None:
         Override("no_such_kernel", num_warps=1),
     )
     survey = dataclasses.replace(plain, calls=calls[:1], passports=(), overrides=tries)
+    chips = dataclasses.replace(plain, calls=calls[:1], passports=("sm_80", "gfx942", "sm_90"))
     other = tuple(
         Override(kernel, **{number: 8})
         for kernel, number in (
@@ -131,6 +147,8 @@ def main() -> None:
         "plain": dataclasses.asdict(compile_job(Op, recorder, driver, plain)),
         "asserting": dataclasses.asdict(recorder.record(Op, call("forward", ASSERTS))[0]),
         "survey": dataclasses.asdict(compile_job(Op, recorder, driver, survey)),
+        "choosing": dataclasses.asdict(compile_job(Choosing, recorder, driver, chips)),
+        "choosing_again": dataclasses.asdict(recorder.record(Choosing, calls[0])[0]),
         "speaking": dataclasses.asdict(
             compile_job(Speaking, recorder, driver, dataclasses.replace(survey, overrides=other))
         ),
