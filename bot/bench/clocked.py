@@ -67,8 +67,9 @@ class ClockedBench(StaticBench):
         self._calls = {case.call.case: case.call for case in self._plan.cases}
 
     def _make_checker(self, inputs: Path, limits: Limits) -> Checker:
-        """A kernel that tunes itself would do so for each size that nobody named, and that takes minutes."""
-        if any(tunes_itself(file.text) for file in self._base):
+        """A kernel that tunes itself would do so for each size that nobody named, and that takes minutes, unless it is
+        known by which of them it does."""
+        if not self._plan.tuned and any(tunes_itself(file.text) for file in self._base):
             self._unread = "it tunes itself, and would for each of them"
         if self._unread or not (self._effort.unseen and self._effort.processes):
             self._plan = replace(self._plan, unseen=())

@@ -114,7 +114,7 @@ class Desk:
         self._calls = {call.case: call for call in calls}
         self._scored = request.cases
         fills = tuple((o.name, o.filled(recipe.stock)) for o in recipe.operands)
-        return dataclasses.replace(planned, fills=fills, unseen=drawn)
+        return dataclasses.replace(planned, fills=fills, unseen=drawn, tuned=recipe.tuned)
 
     def unseen(self, request: UnseenRequest) -> UnseenSizes | Complaint:
         recipe = RECIPES.get(request.kernel)

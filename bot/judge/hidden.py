@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Mapping
 
 from bot.judge.recipe import Operand, Output, Recipe, extent
 from bot.worker.contract import Shape
@@ -74,15 +75,21 @@ def _between(
     most_numbers: int = 0,
     *,
     tiles: bool = False,
+    kept: Mapping[str, int] | None = None,
 ) -> Sizes:
     """Each size by itself, odd ones, or of whole `tiles`. Where all of them are too much, the largest gives way, down
     to a single one if it must. Powers of two are of what a kernel unrolls, and twice the most of those is a minute of a
-    compiler (mhc_post_res)."""
+    compiler (mhc_post_res). Beside some that are `kept` none is more than the most: it would be more than all of them
+    hold, and the others would be next to nothing (fused_moe has as many experts as it can, or tokens)."""
     most_in_all, most_numbers = most_in_all or MOST, most_numbers or MOST_NUMBERS
+    kept = kept or {}
     found: dict[str, int] = {}
     for place, (name, _) in enumerate(scored[0]):
+        if name in kept:
+            found[name] = kept[name]
+            continue
         sizes = [one[place][1] for one in scored]
-        least, most = max(1, min(sizes) // 2), (1 if name in recipe.bounded else 2) * max(sizes)
+        least, most = max(1, min(sizes) // 2), (1 if kept or name in recipe.bounded else 2) * max(sizes)
         drawn = round(math.exp(rng.uniform(math.log(least), math.log(most))))
         if name in recipe.powers:
             found[name] = _power(least, max(sizes), rng)
@@ -93,7 +100,7 @@ def _between(
         else:
             found[name] = _odd(drawn, least, most, rng)
     while math.prod(found.values()) > most_in_all or numbers(recipe, found) > most_numbers:
-        largest = max(found, key=lambda name: found[name])
+        largest = max((name for name in found if name not in kept), key=lambda name: found[name])
         if (less := _halved(largest, found[largest], recipe, tiles=tiles)) == found[largest]:
             break
         found[largest] = less
@@ -115,7 +122,12 @@ def unseen_sizes(recipe: Recipe, cases: tuple[Shape, ...], seed: int, count: int
     scored = tuple(dict.fromkeys(shape.sizes for shape in cases))
     most = max(math.prod(size for _, size in one) for one in scored)
     most_numbers = max(numbers(recipe, dict(one)) for one in scored)
-    return tuple(_between(scored, recipe, rng, most, most_numbers, tiles=bool(n % 2)) for n in range(count))
+    found = []
+    for number in range(count):
+        like = dict(rng.choice(scored)) if recipe.tuned else {}
+        kept = {name: like[name] for name in recipe.tuned}
+        found.append(_between(scored, recipe, rng, most, most_numbers, tiles=bool(number % 2), kept=kept))
+    return tuple(found)
 
 
 def hidden(recipe: Recipe, cases: tuple[Shape, ...], checks: tuple[Shape, ...], seed: int) -> tuple[Shape, ...]:

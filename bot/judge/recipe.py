@@ -128,6 +128,8 @@ class Recipe:
     """Sizes that the op cuts in half."""
     bounded: tuple[str, ...] = ()
     """Sizes beyond the most of which that is scored the stock op keeps a compiler busy for minutes."""
+    tuned: tuple[str, ...] = ()
+    """Sizes for which the stock kernels tune themselves, for minutes: what a clock reads has those of a scored case."""
     on_the_way: tuple[tuple[str, ...], ...] = ()
     """Dimensions of what the reference makes and does not hand over, where that is the larger part: scores of each
     position with each other."""

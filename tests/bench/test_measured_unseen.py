@@ -106,26 +106,28 @@ TUNED = "\n\ntuned = triton.autotune(configs=[], key=[])\n"
 
 
 @pytest.mark.parametrize(
-    ("effort", "text", "count"),
+    ("effort", "text", "tuned", "count"),
     [
-        (Effort(), "", 2),
-        (Effort(), "\n# no autotune here\n", 2),
-        (Effort(), TUNED, 0),
-        (Effort(unseen=False), "", 0),
-        (Effort(processes=0), "", 0),
+        (Effort(), "", (), 2),
+        (Effort(), "\n# no autotune here\n", (), 2),
+        (Effort(), TUNED, (), 0),
+        (Effort(), TUNED, ("cols",), 2),
+        (Effort(unseen=False), "", (), 0),
+        (Effort(processes=0), "", (), 0),
     ],
 )
 def test_who_tunes_itself_or_names_sizes_is_asked_for_no_others(
-    effort: Effort, text: str, count: int, tmp_path: Path
+    effort: Effort, text: str, tuned: tuple[str, ...], count: int, tmp_path: Path
 ) -> None:
-    """To tune itself for each of them would take minutes."""
+    """To tune itself for each of them would take minutes; where the judge knows by which sizes it does, these are as in
+    a scored case."""
     made: Any = object.__new__(MeasuredBench)
     first, *rest = tiny.files()
     made._base = (first.model_copy(update={"text": first.text + text}), *rest)
     made._effort, made._deadlines, made._unread = effort, Deadlines(), ""
     made._cells = SimpleNamespace(scratch=tmp_path, gpu=None)
     made._site, made._arch, made._judge = tiny.SITE, "sm_90", Judge()
-    made._plan = Plan((), (), (), unseen=(drawn("unseen-1"), drawn("unseen-2")))
+    made._plan = Plan((), (), (), unseen=(drawn("unseen-1"), drawn("unseen-2")), tuned=tuned)
     made._make_checker(tmp_path, Limits(1.0, 1))
     assert len(made._plan.unseen) == len(made._takes._everything) == count
-    assert made._unread == ("it tunes itself, and would for each of them" if text == TUNED else "")
+    assert made._unread == ("it tunes itself, and would for each of them" if text == TUNED and not tuned else "")

@@ -53,6 +53,15 @@ def test_a_loss_meets_both_of_its_gradients_on_each_size() -> None:
     assert {shape.id.endswith("-one") for shape in found if shape.grad == "one"} == {True}
 
 
+def test_sizes_for_which_a_kernel_tunes_itself_are_those_of_a_scored_case() -> None:
+    """fused_moe compiles and times 240 configurations for each other pair of widths, and for each other top-k."""
+    kept = RECIPES["fused_moe"].tuned
+    known = {tuple(size for name, size in case.sizes if name in kept) for case in scored("fused_moe")}
+    found = [dict(one.shape.sizes) for seed in range(8) for one in drawn("fused_moe", seed)]
+    assert {tuple(sizes[name] for name in kept) for sizes in found} <= known
+    assert len({(sizes["tokens"], sizes["spread"]) for sizes in found}) > 8
+
+
 def test_the_same_seed_draws_the_same_and_another_one_others() -> None:
     assert drawn("softmax", 1) == drawn("softmax", 1) != drawn("softmax", 2)
     assert unseen_cases(RECIPES["softmax"], (), 1) == ()

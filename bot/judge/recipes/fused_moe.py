@@ -49,4 +49,5 @@ RECIPE = Recipe(
     ),
     layouts=("dense", "padded", "transposed"),
     rows="tokens",
+    tuned=("each", "cols", "inner"),
 )

@@ -73,6 +73,8 @@ class Plan:
     """What kind of values each operand holds."""
     unseen: tuple[UnseenCase, ...] = ()
     """Sizes that nobody named, for a GPU's clock: recorded beside the cases, and no part of a score."""
+    tuned: tuple[str, ...] = ()
+    """Sizes for which its kernels are known to tune themselves: the unseen have them as a scored case has."""
 
 
 @dataclasses.dataclass(frozen=True)
