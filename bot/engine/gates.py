@@ -8,36 +8,37 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import callers, kernels, source, sure_tensors
-from bot.engine.bindings import bound_in
+from bot.engine import callers, imports, kernels, source, sure_tensors
 from bot.engine.finding import findall
 from bot.engine.most_warps import ANYWHERE, MOST_WARPS
 from bot.engine.source import LaunchSite, NotUnderstood
 
 NVIDIA, AMD = re.compile(r"sm_(\d+)(\d)"), re.compile(r"gfx[0-9a-f]+")
 NAME = re.compile(r"_is_(sm_\d+|gfx[0-9a-f]+)")
+OURS = re.compile(r"_(is|asks_for)_(sm_\d+|gfx[0-9a-f]+)")
 CALL = m.Call(func=m.Name(m.MatchRegex(f"{NAME.pattern}$")), args=[m.Arg(m.Attribute(attr=m.Name("device")))])
-SAYS = '"""Whether launch numbers that were chosen for {arch} are for this device."""'
-ON_NVIDIA = f"""
-def {{name}}(device):
-    {SAYS}
-    if device.type != "cuda" or torch.version.hip is not None:
+CACHE = "functools"
+ASKS = """
+@functools.cache
+def {asks}(device: torch.device) -> bool:
+    if device.type != "cuda" or torch.version.hip is {other}:
         return False
-    known = torch.cuda.get_device_properties(device)
-    return (known.major, known.minor) == ({{major}}, {{minor}})
+    return {test}
+
+
+@torch.compiler.assume_constant_result
+def {name}(device):
+    \"\"\"Whether launch numbers that were chosen for {arch} are for this device.\"\"\"
+    return {asks}(device)
 """
-ON_AMD = f"""
-def {{name}}(device):
-    {SAYS}
-    if device.type != "cuda" or torch.version.hip is None:
-        return False
-    return torch.cuda.get_device_properties(device).gcnArchName.split(":")[0] == "{{arch}}"
-"""
+"""Two, as torch.compile follows a function with a cache and warns of it. Without one, torch takes longer to answer than
+many a launch: 14 us and more beside an H200."""
 TORCH = m.SimpleStatementLine(
     body=[m.Import(names=[m.ZeroOrMore(), m.ImportAlias(m.Name("torch"), asname=None), m.ZeroOrMore()])]
 )
@@ -75,21 +76,35 @@ def name_of(arch: str) -> str:
     return f"_is_{arch}"
 
 
+def is_ours(statement: ast.stmt) -> bool:
+    """Whether it is one of those that come with any launch numbers for one architecture."""
+    if isinstance(statement, ast.FunctionDef):
+        return OURS.fullmatch(statement.name) is not None
+    return ast.unparse(statement) == f"import {CACHE}"
+
+
+def _asks(arch: str) -> str:
+    return f"_asks_for_{arch}"
+
+
 def most_warps(arch: str) -> int:
     """Of a launch there."""
     return MOST_WARPS if NVIDIA.fullmatch(arch) else ANYWHERE
 
 
-def _function(arch: str) -> str:
+def functions(arch: str) -> str:
+    """What a module needs to ask for an architecture."""
     if (found := NVIDIA.fullmatch(arch)) is not None:
-        return ON_NVIDIA.format(name=name_of(arch), arch=arch, major=found[1], minor=found[2])
-    if AMD.fullmatch(arch):
-        return ON_AMD.format(name=name_of(arch), arch=arch)
-    raise NotUnderstood(f"nobody here knows how code tells {arch} apart")
+        other, test = "not None", f"torch.cuda.get_device_capability(device) == ({found[1]}, {found[2]})"
+    elif AMD.fullmatch(arch):  # "gfx942:sramecc+:xnack-" is one
+        other, test = "None", f'torch.cuda.get_device_properties(device).gcnArchName[:{len(arch)}] == "{arch}"'
+    else:
+        raise NotUnderstood(f"nobody here knows how code tells {arch} apart")
+    return ASKS.format(name=name_of(arch), asks=_asks(arch), arch=arch, other=other, test=test)
 
 
 def condition(site: LaunchSite, arch: str) -> str:
-    _function(arch)  # or nobody knows how to ask
+    functions(arch)  # or nobody knows how to ask
     return f"{name_of(arch)}({sure_tensors.one_of(site)}.device)"
 
 
@@ -144,25 +159,28 @@ def otherwise(text: str, where: str) -> str:
     return elsewhere if _of(gate) == _of(where) else f"{told(value.body)} if {gate} else {elsewhere}"
 
 
-def _makes(statement: cst.CSTNode, name: str) -> bool:
-    own = isinstance(statement, cst.FunctionDef | cst.ClassDef) and statement.name.value == name
-    return own or bool(bound_in(statement)[name])
+def _are_there(module: cst.Module, ours: Sequence[cst.FunctionDef]) -> bool:
+    known = [source.kernel_named(module, one.name.value) for one in ours]
+    return all(
+        there is not None and source.code(there).strip() == source.code(one).strip()
+        for there, one in zip(known, ours, strict=True)
+    )
 
 
 def with_function(module: cst.Module, arch: str) -> cst.Module:
     """The module with what its launches ask, above the first of all of them: whoever asks for another one brings the
     same lines to the same place.
 
-    Raises NotUnderstood without torch at hand, and where the name means something else.
+    Raises NotUnderstood without torch at hand, and where a name means something else.
     """
-    function = cst.ensure_type(cst.parse_statement(_function(arch).strip() + "\n"), cst.FunctionDef)
-    there = source.kernel_named(module, name_of(arch))
-    if there is not None and source.code(there).strip() == source.code(function).strip():
+    ours = [cst.ensure_type(one, cst.FunctionDef) for one in cst.parse_module(functions(arch).strip() + "\n").body]
+    if _are_there(module, ours):
         return module
-    if any(_makes(one, name_of(arch)) for one in module.body):
-        raise NotUnderstood(f"{name_of(arch)} is something else in this module")
+    for name in (name_of(arch), _asks(arch)):
+        if any(imports.makes(one, name) for one in module.body):
+            raise NotUnderstood(f"{name} is something else in this module")
     if not any(m.matches(one, TORCH) for one in module.body):
         raise NotUnderstood(WITHOUT_TORCH)
     at = next(at for at, one in enumerate(module.body) if findall(one, source.LAUNCH))
-    above = function.with_changes(leading_lines=(cst.EmptyLine(), cst.EmptyLine()))
-    return module.with_changes(body=(*module.body[:at], above, *module.body[at:]))
+    above = [one.with_changes(leading_lines=(cst.EmptyLine(), cst.EmptyLine())) for one in ours]
+    return imports.with_import(module.with_changes(body=(*module.body[:at], *above, *module.body[at:])), CACHE)

@@ -33,14 +33,13 @@ def _defined(text: str) -> Counter[str]:
 
 
 def _asks_for_a_gpu(change: _Change) -> bool:
-    """Whether it is a function of ours put in between, and nothing else, that tells one architecture from others: it
-    comes with launch numbers for whichever kernel."""
+    """Whether it is of ours put in between, and nothing else, that tells one architecture from others: it comes with
+    launch numbers for whichever kernel."""
     try:
         body = ast.parse("".join(change.lines)).body
     except (SyntaxError, ValueError):
         return False
-    only = body[0] if len(body) == 1 else None
-    return isinstance(only, ast.FunctionDef) and gates.NAME.fullmatch(only.name) is not None
+    return bool(body) and all(map(gates.is_ours, body))
 
 
 def merged(first: str, one: str, other: str) -> str | None:

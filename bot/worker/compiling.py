@@ -79,7 +79,7 @@ class _Elsewhere:
         if arch == self._own:
             return here
         try:
-            with as_if(self._driver, arch):
+            with as_if(self._driver, arch, self._recorder.root):
                 found = [capture for call in calls for capture in self._recorder.record(self._op, call)[1]]
         except NotTheVariant:
             raise

@@ -7,7 +7,10 @@ takes the same branches as on a GPU; torch.cuda answers for the chip that is com
 from __future__ import annotations
 
 import contextlib
+import functools
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 from bot.worker.contract.arches import Arch
 
 CUDA = torch.device("cuda", 0)
+_CACHED = type(functools.cache(len))
 _SAYS = {torch.Tensor.device: CUDA, torch.Tensor.is_cuda: True, torch.Tensor.is_cpu: False, torch.Tensor.is_meta: False}
 """Attributes of a tensor that are answered for it."""
 _STAYS = (torch.Tensor.cuda, torch.Tensor.pin_memory)
@@ -242,16 +246,29 @@ def _pretend(arch: Arch, processors: int) -> None:
         torch.version.cuda = "12.8"
 
 
+def _forget(root: Path) -> None:
+    """What modules of a tree remember of earlier answers."""
+    for module in list(sys.modules.values()):
+        file = vars(module).get("__file__")
+        if isinstance(file, str) and Path(file).is_relative_to(root):
+            for value in list(vars(module).values()):
+                if type(value) is _CACHED:
+                    value.cache_clear()
+
+
 @contextlib.contextmanager
-def as_if(driver: StubDriver, arch: Arch) -> Iterator[None]:
-    """Host code that asks which chip there is hears of this one. What it asked when it was imported stands."""
+def as_if(driver: StubDriver, arch: Arch, root: Path) -> Iterator[None]:
+    """Host code of a tree that asks which chip there is hears of this one, whatever it remembers. What it asked when it
+    was imported stands."""
     before = driver.arch, driver.processors
     try:
+        _forget(root)
         _pretend(arch, arch.processors)
         driver.aim(arch)
         driver.processors = arch.processors
         yield
     finally:
+        _forget(root)
         _pretend(*before)
         driver.aim(before[0])
         driver.processors = before[1]

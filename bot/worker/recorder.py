@@ -159,7 +159,7 @@ class Recorder:
     """Between `install` and the end of the process, launches are caught here."""
 
     def __init__(self, root: Path, arch: Arch) -> None:
-        self._root = root
+        self.root = root
         self._arch = arch
         self.captures: list[Capture] = []
         self.around: Callable[[bool], None] = lambda entering: None
@@ -172,7 +172,7 @@ class Recorder:
             bound = function.signature.bind(*args, **{k: v for k, v in kwargs.items() if k in names})
             bound.apply_defaults()
             regions = tuple((name, covered_bytes(tensor)) for name, tensor in distinct_tensors(bound.arguments))
-            file, digest = origin_of(function.fn, self._root)
+            file, digest = origin_of(function.fn, self.root)
             if not digest:
                 raise NotTheVariant(f"the source of {function.fn.__name__} is in no file")
             arguments = {name: _address(value) for name, value in bound.arguments.items()}

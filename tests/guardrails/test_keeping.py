@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bot.engine import gates
 from bot.guardrails.keeping import keeping
 from bot.guardrails.source import Source
 
@@ -133,6 +134,11 @@ def test_bc_16_what_outlives_a_call_is_seen(name: str) -> None:
 )
 def test_what_ends_with_the_call_or_is_only_read_is_nobodys_business(text: str) -> None:
     assert found(text) == ""
+
+
+@pytest.mark.parametrize("arch", ["sm_90", "gfx942"])
+def test_what_launch_numbers_ask_for_an_architecture_is_a_fact_of_the_device(arch: str) -> None:
+    assert found(gates.functions(arch)) == ""
 
 
 def test_a_chain_of_names_is_followed_to_its_end() -> None:

@@ -92,7 +92,8 @@ def test_the_change_is_one_argument_with_its_reason() -> None:
     assert [line for line in new if "num_warps=" in line] == [
         "num_warps=min(2 * num_warps, 32) if _is_sm_90(dY.device) else num_warps,"
     ]
-    assert len(new) == 2 + len(gates.ON_NVIDIA.strip().splitlines())
+    asks = {line.strip() for line in ("import functools", *gates.functions("sm_90").splitlines()) if line}
+    assert asks <= set(new) and len(new) == 2 + len(asks)
     assert "no forecast" in idea.hypothesis.expected and "v1" in idea.hypothesis.why
 
 

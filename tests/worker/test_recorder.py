@@ -93,7 +93,7 @@ def test_passports_cover_each_kernel_once_on_each_chip(seen: dict[str, Any]) -> 
 
 
 def test_a_passport_is_of_what_that_chip_would_launch(seen: dict[str, Any]) -> None:
-    """Its host code may ask which one it has, as gated launch numbers do."""
+    """Its host code may ask which one it has and remember it, as gated launch numbers do."""
     stamps = {stamp["arch"]: stamp for stamp in seen["choosing"]["stamps"]}
     assert {arch: stamp["kernel"] for arch, stamp in stamps.items()} == {
         "sm_80": "tuned_kernel",

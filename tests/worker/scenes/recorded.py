@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import sys
 from pathlib import Path
@@ -96,6 +97,11 @@ class Speaking(torch.autograd.Function):
         return y
 
 
+@functools.cache
+def is_hopper(device: torch.device) -> bool:
+    return torch.cuda.get_device_properties(device).major == 9
+
+
 class Choosing(torch.autograd.Function):
     """Launches by the chip that it has, and knows two."""
 
@@ -104,7 +110,7 @@ class Choosing(torch.autograd.Function):
         y, n = torch.empty_like(x), x.numel()
         if torch.version.hip is not None:
             raise ValueError("not for this one")
-        if torch.cuda.get_device_properties(x.device).major == 9:
+        if is_hopper(x.device):
             scale_kernel[(n // 1024,)](y, x, n, factor, BLOCK=1024)
         else:
             tuned_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](y, x, n)

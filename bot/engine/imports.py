@@ -1,0 +1,80 @@
+"""Brings one of Python's own modules into a source, where those who sort imports have it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TypeAlias
+
+import libcst as cst
+import libcst.matchers as m
+
+from bot.engine.bindings import bound_in
+from bot.engine.source import NotUnderstood
+
+IMPORT = m.SimpleStatementLine(body=[m.Import() | m.ImportFrom()])
+FUTURE = m.SimpleStatementLine(body=[m.ImportFrom(module=m.Name("__future__"))])
+Statement: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
+
+
+def makes(statement: cst.CSTNode, name: str) -> bool:
+    """Whether the name stands for something of this statement from then on."""
+    own = isinstance(statement, cst.FunctionDef | cst.ClassDef) and statement.name.value == name
+    return own or bool(bound_in(statement)[name])
+
+
+def _module_of(statement: Statement) -> str:
+    """The first word of what an import asks for; empty of a relative one."""
+    line = cst.ensure_type(statement, cst.SimpleStatementLine).body[0]
+    if isinstance(line, cst.Import):
+        named: cst.BaseExpression | None = line.names[0].name
+    else:
+        named = None if cst.ensure_type(line, cst.ImportFrom).relative else cst.ensure_type(line, cst.ImportFrom).module
+    while isinstance(named, cst.Attribute):
+        named = named.value
+    return named.value if isinstance(named, cst.Name) else ""
+
+
+def _is_plain(statement: Statement) -> bool:
+    return bool(m.matches(statement, m.SimpleStatementLine(body=[m.Import()])))
+
+
+def _place(body: list[Statement], first: int, name: str) -> int:
+    """Among the plain imports of Python's own, which stand first and before any `from`."""
+    at = first
+    while at < len(body) and m.matches(body[at], IMPORT) and _module_of(body[at]) in sys.stdlib_module_names:
+        if not _is_plain(body[at]) or _module_of(body[at]) > name:
+            break
+        at += 1
+    return at
+
+
+def _goes_on(body: list[Statement], at: int) -> bool:
+    """Whether what stands there is a plain import of Python's own as well, in the same block."""
+    return _is_plain(body[at]) and _module_of(body[at]) in sys.stdlib_module_names
+
+
+def with_import(module: cst.Module, name: str) -> cst.Module:
+    """The module with `import name`. What sorts otherwise mends its place when the style check asks.
+
+    Raises NotUnderstood where that name means something else, and without any import.
+    """
+    wanted = m.SimpleStatementLine(
+        body=[m.Import(names=[m.ZeroOrMore(), m.ImportAlias(m.Name(name), asname=None), m.ZeroOrMore()])]
+    )
+    if any(m.matches(one, wanted) for one in module.body):
+        return module
+    if any(makes(one, name) for one in module.body):
+        raise NotUnderstood(f"{name} is something else in this module")
+    body: list[Statement] = list(module.body)
+    first = next((n for n, one in enumerate(body) if m.matches(one, IMPORT) and not m.matches(one, FUTURE)), None)
+    if first is None:
+        raise NotUnderstood(f"nothing is imported, so `import {name}` has no place")
+    at = _place(body, first, name)
+    new = cst.ensure_type(cst.parse_statement(f"import {name}"), cst.SimpleStatementLine)
+    if at == first:
+        below = cst.ensure_type(body[at], cst.SimpleStatementLine)
+        blanks = next((n for n, line in enumerate(below.leading_lines) if line.comment), len(below.leading_lines))
+        apart = () if _goes_on(body, at) else (cst.EmptyLine(),)
+        new = new.with_changes(leading_lines=below.leading_lines[:blanks])
+        body[at] = below.with_changes(leading_lines=(*apart, *below.leading_lines[blanks:]))
+    return module.with_changes(body=(*body[:at], new, *body[at:]))
