@@ -63,15 +63,38 @@ def _is_one_of(node: cst.CSTNode, others: Sequence[cst.CSTNode]) -> bool:
     return any(node is other for other in others)
 
 
-def narrow(kernel: cst.FunctionDef, calls: Sequence[cst.Call], last: str) -> list[cst.Call]:
-    """The numbers of programs, 32 bits each, that these accesses multiply by the length of a row. What is multiplied
-    by the `last` stride counts columns, and a row has not so many."""
-    names, wide = addresses.names_of(kernel), _cast_to(kernel, FAR)
+def _rows(kernel: cst.FunctionDef, calls: Sequence[cst.Call], last: str) -> list[cst.BinaryOperation]:
+    """What these accesses multiply by the length of a row. What is multiplied by the `last` stride counts columns, and
+    a row has not so many."""
+    names = addresses.names_of(kernel)
     parts = [part for call in calls for part in _terms(call.args[0].value, names)]
     products = [cst.ensure_type(part, cst.BinaryOperation) for part in parts if m.matches(part, m.BinaryOperation())]
-    rows = [one for one in products if last not in (source.code(one.left), source.code(one.right))]
-    found = [call for one in rows for call in _made_of(one, kernel) if kernels.called_name(call) == "program_id"]
+    return [one for one in products if last not in (source.code(one.left), source.code(one.right))]
+
+
+def _programs(node: cst.CSTNode, kernel: cst.FunctionDef) -> list[cst.Call]:
+    """The numbers of programs, 32 bits each, that it is made of."""
+    wide = _cast_to(kernel, FAR)
+    found = [call for call in _made_of(node, kernel) if kernels.called_name(call) == "program_id"]
     return [call for call in found if not _is_one_of(call, wide)]
+
+
+def narrow(kernel: cst.FunctionDef, calls: Sequence[cst.Call], last: str) -> list[cst.Call]:
+    """The numbers of programs, 32 bits each, that these accesses multiply by the length of a row."""
+    return [call for one in _rows(kernel, calls, last) for call in _programs(one, kernel)]
+
+
+def counted(kernel: cst.FunctionDef, call: cst.Call, last: str) -> list[cst.BaseExpression]:
+    """The numbers of rows, 32 bits each, in the address of an access. Raises NotUnderstood where one is not in it but
+    behind a name, or on both sides of a product."""
+    written = addresses.parts(addresses.without_casts(call.args[0].value))
+    found = []
+    for product in _rows(kernel, [call], last):
+        sides = [side for side in (product.left, product.right) if _programs(side, kernel)]
+        if sides and (len(sides) > 1 or not _is_one_of(product, written)):
+            raise NotUnderstood("the number of a row is not in the address itself")
+        found += sides
+    return found
 
 
 def as_loaded(kernel: cst.FunctionDef, loads: Sequence[cst.Call]) -> list[cst.Call]:
@@ -85,6 +108,8 @@ def as_loaded(kernel: cst.FunctionDef, loads: Sequence[cst.Call]) -> list[cst.Ca
     return [load for load in loads if not _is_one_of(load, wide)]
 
 
-def cast(call: cst.Call, kind: str) -> cst.Call:
-    """The call with `.to(kind)` behind it."""
-    return cst.Call(cst.Attribute(call, cst.Name("to")), [cst.Arg(source.expression(kind))])
+def cast(value: cst.BaseExpression, kind: str) -> cst.Call:
+    """The value with `.to(kind)` behind it."""
+    alone = m.matches(value, m.Name() | m.Call() | m.Subscript() | m.Attribute()) or bool(value.lpar)
+    inner = value if alone else value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    return cst.Call(cst.Attribute(inner, cst.Name("to")), [cst.Arg(source.expression(kind))])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -111,20 +112,23 @@ def test_types_casts_and_the_count_of_rows_change_and_nothing_else() -> None:
     assert after is not None
     ast.parse(after)
     gone, new = changes(DETOURS, after)
+    stored, loaded, gradient = (line for line in DETOURS.splitlines() if re.search(r"(out|g|dx)_ptr \+ rows", line))
     assert gone == [
-        "    pid = tl.program_id(0)",
-        "    pid = tl.program_id(0)",
+        stored,
+        loaded,
+        gradient,
         "        out = torch.empty((n_rows, n_cols), device=x.device, dtype=torch.float32)",
         "    dx = torch.empty_like(x, dtype=torch.float32)",
         "        out = out.to(flat.dtype)",
         "        go = grad.view(-1, flat.shape[1]).to(torch.float32)",
         "        return dx.to(flat.dtype).view(ctx.shape), dw.to(w.dtype)",
     ]
+    counted = [line.replace("rows[:, None] *", "rows[:, None].to(tl.int64) *") for line in (stored, loaded, gradient)]
     assert new == [
         PLACES["a row"],
-        "    pid = tl.program_id(0).to(tl.int64)",
-        PLACES["a row"],
-        "    pid = tl.program_id(0).to(tl.int64)",
+        counted[0],
+        f"    {PLACES['a row']}",
+        *counted[1:],
         f"    {PLACES['a result']}",
         "        out = torch.empty((n_rows, n_cols), device=x.device, dtype=x.dtype)",
         PLACES["a result"],
@@ -134,6 +138,31 @@ def test_types_casts_and_the_count_of_rows_change_and_nothing_else() -> None:
         GRADIENT,
         "        return dx.view(ctx.shape), dw.to(w.dtype)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("rows[:, None] * stride_o +", "place +"),
+        ("rows[:, None] * stride_o +", "rows[:, None] * (pid * stride_o) +"),
+    ],
+    ids=["behind a name", "on both sides"],
+)
+def test_where_the_address_does_not_say_it_the_number_of_the_program_has_64_bits(before: str, after: str) -> None:
+    text = DETOURS.replace("    mask = (rows", "    place = rows[:, None] * stride_o\n    mask = (rows", 1)
+    found = drop_detours.rewrite(text.replace(before, after), only="_forward")
+    assert found is not None
+    assert [line for line in changes(text.replace(before, after), found.text)[1] if "int64" in line] == [
+        "    pid = tl.program_id(0).to(tl.int64)"
+    ]
+
+
+def test_an_expression_is_widened_whole() -> None:
+    text = DETOURS.replace("out_ptr + rows[:, None] * stride_o", "out_ptr + (rows[:, None] + 0) * stride_o")
+    after = direct(text.replace("x * w[:, None], mask", "x, mask"))
+    assert after is not None and "out_ptr + (rows[:, None] + 0).to(tl.int64) * stride_o +" in after
+    too_long = direct(text)
+    assert too_long is not None and too_long.count("tl.program_id(0).to(tl.int64)") == 2
 
 
 def without_comments(text: str) -> list[str]:

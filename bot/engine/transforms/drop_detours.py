@@ -19,6 +19,7 @@ The kernel now counts its way into a tensor that others hold. A row's place in i
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -86,24 +87,48 @@ def _last_stride(site: LaunchSite, kernel: cst.FunctionDef, pointer: str) -> str
     return found[max(found)] if len(found) > 1 and min(found) >= 0 else ""
 
 
-def _widened(site: LaunchSite, kernel: cst.FunctionDef, pointer: str, calls: Sequence[cst.Call]) -> _Edits:
-    """Rows counted in 64 bits. Raises NotUnderstood where there is nothing worth a change."""
+def _counted(kernel: cst.FunctionDef, calls: Sequence[cst.Call], last: str) -> dict[cst.CSTNode, cst.CSTNode]:
+    """Each of these accesses with rows counted in 64 bits, and no other: such a number takes two registers as long as
+    it lives."""
+    found: dict[cst.CSTNode, cst.CSTNode] = {}
+    for call in calls:
+        changed = call
+        for number in pointers.counted(kernel, call, last):
+            changed = cst.ensure_type(changed.deep_replace(number, pointers.cast(number, pointers.FAR)), cst.Call)
+        found |= {call: changed} if changed is not call else {}
+    return found
+
+
+def _widened(
+    site: LaunchSite, kernel: cst.FunctionDef, pointer: str, calls: Sequence[cst.Call], *, everywhere: bool
+) -> _Edits:
+    """Rows counted in 64 bits, in these accesses alone where their addresses say it. Raises NotUnderstood where there
+    is nothing worth a change."""
     if not pointers.is_block(kernel, calls):
         raise NotUnderstood("one number a program is not worth it")
-    numbers = pointers.narrow(kernel, calls, _last_stride(site, kernel, pointer))
-    lines = [line for line in findall(kernel, m.SimpleStatementLine()) if set(findall(line, m.Call())) & set(numbers)]
-    wide: dict[cst.CSTNode, cst.CSTNode] = {number: pointers.cast(number, pointers.FAR) for number in numbers}
+    last = _last_stride(site, kernel, pointer)
+    wide: dict[cst.CSTNode, cst.CSTNode] = {
+        one: pointers.cast(one, pointers.FAR) for one in pointers.narrow(kernel, calls, last)
+    }
+    if not everywhere:
+        with contextlib.suppress(NotUnderstood):
+            wide = _counted(kernel, calls, last)
+    lines = [line for line in findall(kernel, m.SimpleStatementLine()) if set(findall(line, m.Call())) & set(wide)]
     return _Edits(wide, above=dict.fromkeys(lines, COUNTED))
 
 
-def _without_copy(module: cst.Module, site: LaunchSite, kernel: cst.FunctionDef, pointer: str) -> _Edits:
+def _without_copy(
+    module: cst.Module, site: LaunchSite, kernel: cst.FunctionDef, pointer: str, *, everywhere: bool
+) -> _Edits:
     copies = detours.copies(module, site, kernel, pointer)
     loads = pointers.accesses(kernel, pointer, "load")
-    edits = _widened(site, kernel, pointer, loads)
+    edits = _widened(site, kernel, pointer, loads, everywhere=everywhere)
     for copied in copies:
         edits.exchanged[copied.call] = copied.original
         edits.above |= {copied.line: LOADED} if copied.line is not None else {}
-    edits.exchanged |= {load: pointers.cast(load, pointers.WIDE) for load in pointers.as_loaded(kernel, loads)}
+    for load in pointers.as_loaded(kernel, loads):
+        counted = cst.ensure_type(edits.exchanged.get(load, load), cst.Call)
+        edits.exchanged[load] = pointers.cast(counted, pointers.WIDE)
     return edits
 
 
@@ -115,9 +140,11 @@ def _uncast(edits: _Edits, cast: detours.Cast) -> None:
         edits.gone.add(cast.line)
 
 
-def _in_its_type(module: cst.Module, site: LaunchSite, kernel: cst.FunctionDef, pointer: str) -> _Edits:
+def _in_its_type(
+    module: cst.Module, site: LaunchSite, kernel: cst.FunctionDef, pointer: str, *, everywhere: bool
+) -> _Edits:
     result = detours.result(module, site, kernel, pointer)
-    edits = _widened(site, kernel, pointer, pointers.accesses(kernel, pointer, "store"))
+    edits = _widened(site, kernel, pointer, pointers.accesses(kernel, pointer, "store"), everywhere=everywhere)
     edits.exchanged[result.call] = result.in_its_type()
     edits.above[result.line] = STORED
     for received in result.received:
@@ -139,7 +166,7 @@ def _site(module: cst.Module, kernel: cst.FunctionDef) -> LaunchSite:
     return found[0]
 
 
-def _edits(module: cst.Module, kernel: cst.FunctionDef) -> _Edits:
+def _edits(module: cst.Module, kernel: cst.FunctionDef, *, everywhere: bool) -> _Edits:
     """What changes for a kernel; nothing where nothing of it goes through float32."""
     edits = _Edits()
     try:
@@ -149,7 +176,7 @@ def _edits(module: cst.Module, kernel: cst.FunctionDef) -> _Edits:
     for pointer in source.parameters(kernel):
         for look in (_without_copy, _in_its_type):
             try:
-                edits.more(look(module, site, kernel, pointer))
+                edits.more(look(module, site, kernel, pointer, everywhere=everywhere))
             except NotUnderstood:
                 continue
     first = {words: line for line, words in reversed(edits.above.items())}
@@ -170,7 +197,11 @@ def _why(returned: Sequence[str]) -> str:
 
 def rewrite(text: str, only: str = "") -> Rewrite | None:
     """Every kernel of the file that is handed copies in float32, or whose results are cast. `only`: this kernel and no
-    other."""
+    other. Where that makes too long a line, all addresses of a kernel count rows in 64 bits: it is told once."""
+    return _rewrite(text, only, everywhere=False) or _rewrite(text, only, everywhere=True)
+
+
+def _rewrite(text: str, only: str, *, everywhere: bool) -> Rewrite | None:
     if "torch.float32" not in text and ".float()" not in text:
         return None
     try:
@@ -179,7 +210,7 @@ def rewrite(text: str, only: str = "") -> Rewrite | None:
         return None
     every, done = _Edits(), []
     for kernel in kernels.kernels(module):
-        edits = _edits(module, kernel) if only in ("", kernel.name.value) else _Edits()
+        edits = _edits(module, kernel, everywhere=everywhere) if only in ("", kernel.name.value) else _Edits()
         if edits:
             every.more(edits)
             done.append(str(kernel.name.value))
