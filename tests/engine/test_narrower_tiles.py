@@ -103,7 +103,7 @@ def test_the_last_axis_that_counts_tiles_has_narrower_ones_unless_a_caller_said_
         [
             "    given_block_c = block_c",
             f"    # {narrower_tiles.WHY}",
-            "    block_c = min(block_c, 64) if given_block_c is None else block_c",
+            "    block_c = min(block_c, 64) if given_block_c is None and C % 16 == 0 else block_c",
         ],
     )
     lines = after.splitlines()
@@ -116,14 +116,24 @@ def test_a_width_that_no_caller_says_is_only_narrowed() -> None:
     )
     after = narrower(alone)
     assert after is not None
-    assert changes(alone, after) == ([], [f"    # {narrower_tiles.WHY}", "    block_c = min(block_c, 64)"])
+    line = "    block_c = min(block_c, 64) if C % 16 == 0 else block_c"
+    assert changes(alone, after) == ([], [f"    # {narrower_tiles.WHY}", line])
+
+
+def test_a_width_that_has_no_name_is_narrowed_for_all_rows() -> None:
+    after = narrower(TILES.replace("triton.cdiv(C, block_c)", "triton.cdiv(x.shape[1], block_c)"))
+    assert after is not None and "    block_c = min(block_c, 64) if given_block_c is None else block_c\n" in after
 
 
 def test_a_width_in_a_line_of_its_own_will_do() -> None:
     plain = TILES.replace("block_n, block_c = meta(C, block_n, block_c)", "block_n = 4\n    block_c = 256")
     plain = plain.replace("(x, w, block_n=None, block_c=None)", "(x, w)")
     after = narrower(plain)
-    assert after is not None and "    block_c = 256\n    # " in after and "    block_c = min(block_c, 64)\n" in after
+    assert (
+        after is not None
+        and "    block_c = 256\n    # " in after
+        and "    block_c = min(block_c, 64) if C % 16 == 0" in after
+    )
 
 
 def test_a_square_becomes_narrower_on_both_sides_wherever_it_is_launched() -> None:
