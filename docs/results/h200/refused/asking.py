@@ -1,4 +1,4 @@
-"""How long torch takes to say which GPU a tensor is on, each time or once: what launch numbers for one architecture ask.
+"""How long torch takes to say which GPU a tensor is on, each time or once, as launch numbers for one architecture ask.
 
     python docs/results/h200/refused/asking.py
 """
