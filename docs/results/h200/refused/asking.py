@@ -1,6 +1,6 @@
 """How long torch takes to say which GPU a tensor is on, each time or once, as launch numbers for one architecture ask.
 
-    python docs/results/h200/refused/asking.py
+python docs/results/h200/refused/asking.py
 """
 
 import functools
