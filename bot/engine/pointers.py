@@ -8,12 +8,13 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import addresses, kernels, source
-from bot.engine.addresses import CASTS, Names
+from bot.engine.addresses import CASTS
 from bot.engine.bindings import times_bound
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
 
 WIDE, FAR = "tl.float32", "tl.int64"
+TIMES = m.BinaryOperation(operator=m.Multiply() | m.LeftShift())
 
 
 def accesses(kernel: cst.FunctionDef, pointer: str, what: str) -> tuple[cst.Call, ...]:
@@ -25,13 +26,13 @@ def accesses(kernel: cst.FunctionDef, pointer: str, what: str) -> tuple[cst.Call
     return tuple(mine)
 
 
-def _made_of(node: cst.CSTNode, kernel: cst.FunctionDef) -> list[cst.Call]:
-    """The calls that an offset is made of, through the kernel's own names and the heads of its loops."""
-    names, waiting, seen, found = addresses.names_of(kernel), [node], set[str](), list[cst.Call]()
+def _behind(node: cst.CSTNode, kernel: cst.FunctionDef) -> list[cst.CSTNode]:
+    """An offset, and what its names stand for: the kernel's own, and the heads of its loops."""
+    names, waiting, seen, found = addresses.names_of(kernel), [node], set[str](), list[cst.CSTNode]()
     loops = [cst.ensure_type(loop, cst.For) for loop in findall(kernel, m.For(target=m.Name()))]
     while waiting:
         one = waiting.pop()
-        found += kernels.calls(one)
+        found.append(one)
         for name in {cst.ensure_type(n, cst.Name).value for n in findall(one, m.Name())} - seen:
             seen.add(name)
             heads = [loop.iter for loop in loops if m.matches(loop.target, m.Name(name))]
@@ -41,16 +42,39 @@ def _made_of(node: cst.CSTNode, kernel: cst.FunctionDef) -> list[cst.Call]:
     return found
 
 
+def _made_of(node: cst.CSTNode, kernel: cst.FunctionDef) -> list[cst.Call]:
+    """The calls that an offset is made of."""
+    return [call for one in _behind(node, kernel) for call in kernels.calls(one)]
+
+
 def is_block(kernel: cst.FunctionDef, calls: Sequence[cst.Call]) -> bool:
     """Whether each access is one to many elements, and not to a number of this program."""
     return all(any(kernels.called_name(c) == "arange" for c in _made_of(call.args[0], kernel)) for call in calls)
 
 
-def _terms(node: cst.BaseExpression, names: Names) -> Iterator[cst.BaseExpression]:
-    """The parts of an address, with its names written out where they are sums or products themselves."""
-    for part in addresses.parts(addresses.without_casts(node)):
-        made = names.made.get(part.value) if isinstance(part, cst.Name) else None
-        yield from _terms(made, names) if made is not None else (part,)
+def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
+    """`rows * stride` of `(rows * stride)[:, None].to(tl.int64)`."""
+    while (inner := node.value if isinstance(node, cst.Subscript) else addresses.without_casts(node)) is not node:
+        node = inner
+    return node
+
+
+def _is_block_start(product: cst.CSTNode, kernel: cst.FunctionDef) -> bool:
+    """`program * BLOCK`, of which `tl.arange(0, BLOCK)` counts on."""
+    sides = [side for name in ("left", "right") if (side := getattr(product, name, None)) is not None]
+    counted = [source.code(call.args[1].value) for call in kernels.calls(kernel, "arange") if len(call.args) == 2]
+    return any(source.code(side) in counted for side in sides)
+
+
+def _terms(node: cst.BaseExpression, kernel: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
+    """The parts of an address, with its names written out where they are sums or products themselves. `cols[None, :]`
+    is none where it counts the places of a block: a row has not so many."""
+    for whole in addresses.parts(_bare(node)):
+        part = _bare(whole)
+        made = addresses.names_of(kernel).made.get(part.value) if isinstance(part, cst.Name) else None
+        starts = [one for one in addresses.parts(made) if _is_block_start(one, kernel)] if made is not None else []
+        is_block = isinstance(addresses.without_casts(whole), cst.Subscript) and bool(starts)
+        yield from (part,) if made is None or is_block else _terms(made, kernel)
 
 
 def _cast_to(kernel: cst.FunctionDef, kind: str) -> list[cst.BaseExpression]:
@@ -66,8 +90,7 @@ def _is_one_of(node: cst.CSTNode, others: Sequence[cst.CSTNode]) -> bool:
 def _rows(kernel: cst.FunctionDef, calls: Sequence[cst.Call], last: str) -> list[cst.BinaryOperation]:
     """What these accesses multiply by the length of a row. What is multiplied by the `last` stride counts columns, and
     a row has not so many."""
-    names = addresses.names_of(kernel)
-    parts = [part for call in calls for part in _terms(call.args[0].value, names)]
+    parts = [part for call in calls for part in _terms(call.args[0].value, kernel)]
     products = [cst.ensure_type(part, cst.BinaryOperation) for part in parts if m.matches(part, m.BinaryOperation())]
     return [one for one in products if last not in (source.code(one.left), source.code(one.right))]
 
@@ -84,16 +107,28 @@ def narrow(kernel: cst.FunctionDef, calls: Sequence[cst.Call], last: str) -> lis
     return [call for one in _rows(kernel, calls, last) for call in _programs(one, kernel)]
 
 
+def _counts_rows(side: cst.BaseExpression, kernel: cst.FunctionDef) -> bool:
+    """Whether 32 bits hold it: no number of a row is multiplied by anything before, as by the length of one. What a
+    loop counts will not do either: to Triton's interpreter that is one of Python's numbers, which nothing widens."""
+    behind = _behind(side, kernel)
+    products = [one for part in behind for one in findall(part, TIMES) if _programs(one, kernel)]
+    heads = [cst.ensure_type(loop, cst.For).iter for loop in findall(kernel, m.For())]
+    looped = any(_is_one_of(part, heads) for part in behind)
+    return not looped and all(_is_block_start(one, kernel) for one in products)
+
+
 def counted(kernel: cst.FunctionDef, call: cst.Call, last: str) -> list[cst.BaseExpression]:
     """The numbers of rows, 32 bits each, in the address of an access. Raises NotUnderstood where one is not in it but
-    behind a name, or on both sides of a product."""
-    written = addresses.parts(addresses.without_casts(call.args[0].value))
+    behind a name, on both sides of a product, or more than a number of rows."""
+    written, wide = addresses.parts(addresses.without_casts(call.args[0].value)), _cast_to(kernel, FAR)
     found = []
     for product in _rows(kernel, [call], last):
         sides = [side for side in (product.left, product.right) if _programs(side, kernel)]
         if sides and (len(sides) > 1 or not _is_one_of(product, written)):
             raise NotUnderstood("the number of a row is not in the address itself")
-        found += sides
+        if not all(_counts_rows(side, kernel) for side in sides):
+            raise NotUnderstood("what is multiplied may be more than 32 bits hold")
+        found += [side for side in sides if not _is_one_of(addresses.without_casts(side), wide)]
     return found
 
 

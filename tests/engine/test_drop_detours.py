@@ -334,3 +334,66 @@ def test_what_comes_of_it_is_the_same_to_the_last_bit(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.splitlines() == ["the same to the last bit"]
+
+
+def rewritten(*exchanged: tuple[str, str]) -> tuple[str, ...]:
+    """What the forward kernel alone says of 64 bits, where its text is another one."""
+    text = DETOURS
+    for before, after in exchanged:
+        assert before in text
+        text = text.replace(before, after)
+    found = drop_detours.rewrite(text, only="_forward")
+    assert found is not None
+    return tuple(line.strip() for line in changes(text, found.text)[1] if "int64" in line)
+
+
+ROW = "rows[:, None] * stride_o +"
+WHOLE = "pid = tl.program_id(0).to(tl.int64)"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "rows[:, None] * stride_o * 2 +",
+        "(rows[:, None] * stride_o - 1) +",
+        "(rows[:, None] * stride_o << 1) +",
+        "(rows[:, None] * stride_o).to(tl.int64) +",
+        "(rows * stride_o)[:, None] +",
+    ],
+)
+def test_a_product_that_was_made_in_32_bits_is_not_widened_when_it_is_too_late(address: str) -> None:
+    assert rewritten((ROW, address), (" * stride_oc, x * w[:, None]", ", x")) == (WHOLE,)
+
+
+def test_a_place_behind_a_name_that_is_multiplied_again_is_no_number_of_a_row() -> None:
+    named = (
+        "    w = tl.load(w_ptr + rows, mask=rows < n_rows, other=0.0)\n    tl",
+        "    at = rows[:, None] * stride_o\n    tl",
+    )
+    other = (f"{ROW} cols[None, :] * stride_oc, x * w[:, None]", "at * 2 + cols[None, :] * stride_oc, x")
+    assert rewritten(named, other) == (WHOLE,)
+
+
+def test_what_a_loop_counts_is_not_widened_where_it_is_counted() -> None:
+    """Triton's interpreter has one of Python's numbers there, and that has no `.to`."""
+    loop = (
+        "    tl.store(out_ptr + rows[:, None]",
+        "    for row in range(pid, n_rows, 4):\n        tl.store(out_ptr + row",
+    )
+    assert rewritten(loop) == (WHOLE,)
+
+
+def test_a_row_that_is_counted_in_64_bits_in_its_address_is_so_already() -> None:
+    assert rewritten((ROW, "rows[:, None].to(tl.int64) * stride_o +")) == ()
+
+
+def test_a_load_in_the_line_that_stores_it_is_widened_with_it() -> None:
+    load = "g_ptr + rows[:, None] * stride_g + cols[None, :], mask=mask, other=0.0)"
+    line = f"        g = tl.load({load}.to(tl.float32)\n"
+    store = "dx_ptr + rows[:, None] * stride_dx + cols[None, :], g * w[:, None], mask=mask)"
+    inside = DETOURS.replace(line, "").replace("tl.sum(g, axis=1)", "w")
+    inside = inside.replace(store, f"{store.partition(' g')[0]}\n            tl.load({load}\n            * 1)")
+    assert line not in inside and store not in inside
+    after = direct(inside)
+    assert after is not None and "dx_ptr + rows[:, None].to(tl.int64) * stride_dx" in after
+    assert f"tl.load({load.replace('rows[:, None]', 'rows[:, None].to(tl.int64)')}.to(tl.float32)\n" in after

@@ -28,7 +28,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import detours, kernels, pointers, runs, source
-from bot.engine.finding import findall
+from bot.engine.finding import findall, nodes
 from bot.engine.source import LONGEST, LaunchSite, NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite
 
@@ -45,6 +45,8 @@ class _Edits:
     """What changes in a file for one launch."""
 
     exchanged: dict[cst.CSTNode, cst.CSTNode] = field(default_factory=dict)
+    cast: dict[cst.CSTNode, str] = field(default_factory=dict)
+    """To which type. What is cast may hold another: a store holds the load of what it stores."""
     gone: set[cst.CSTNode] = field(default_factory=set)
     above: dict[cst.CSTNode, str] = field(default_factory=dict)
     returned: list[str] = field(default_factory=list)
@@ -54,6 +56,7 @@ class _Edits:
 
     def more(self, other: _Edits) -> None:
         self.exchanged |= other.exchanged
+        self.cast |= other.cast
         self.gone |= other.gone
         self.above |= other.above
         self.returned += other.returned
@@ -69,6 +72,8 @@ class _Editor(cst.CSTTransformer):  # type: ignore[misc]  # libcst is not follow
             return cst.RemoveFromParent()
         if original_node in self.edits.exchanged:
             return self.edits.exchanged[original_node]
+        if original_node in self.edits.cast:
+            return pointers.cast(cst.ensure_type(updated_node, cst.BaseExpression), self.edits.cast[original_node])
         if original_node in self.edits.above and isinstance(updated_node, cst.SimpleStatementLine):
             said = source.comment_lines(self.edits.above[original_node])
             return updated_node.with_changes(leading_lines=(*updated_node.leading_lines, *said))
@@ -87,34 +92,20 @@ def _last_stride(site: LaunchSite, kernel: cst.FunctionDef, pointer: str) -> str
     return found[max(found)] if len(found) > 1 and min(found) >= 0 else ""
 
 
-def _counted(kernel: cst.FunctionDef, calls: Sequence[cst.Call], last: str) -> dict[cst.CSTNode, cst.CSTNode]:
-    """Each of these accesses with rows counted in 64 bits, and no other: such a number takes two registers as long as
-    it lives."""
-    found: dict[cst.CSTNode, cst.CSTNode] = {}
-    for call in calls:
-        changed = call
-        for number in pointers.counted(kernel, call, last):
-            changed = cst.ensure_type(changed.deep_replace(number, pointers.cast(number, pointers.FAR)), cst.Call)
-        found |= {call: changed} if changed is not call else {}
-    return found
-
-
 def _widened(
     site: LaunchSite, kernel: cst.FunctionDef, pointer: str, calls: Sequence[cst.Call], *, everywhere: bool
 ) -> _Edits:
-    """Rows counted in 64 bits, in these accesses alone where their addresses say it. Raises NotUnderstood where there
-    is nothing worth a change."""
+    """Rows counted in 64 bits, in these accesses alone where their addresses say it: such a number takes two registers
+    as long as it lives. Raises NotUnderstood where there is nothing worth a change."""
     if not pointers.is_block(kernel, calls):
         raise NotUnderstood("one number a program is not worth it")
     last = _last_stride(site, kernel, pointer)
-    wide: dict[cst.CSTNode, cst.CSTNode] = {
-        one: pointers.cast(one, pointers.FAR) for one in pointers.narrow(kernel, calls, last)
-    }
+    wide: Sequence[cst.BaseExpression] = pointers.narrow(kernel, calls, last)
     if not everywhere:
         with contextlib.suppress(NotUnderstood):
-            wide = _counted(kernel, calls, last)
-    lines = [line for line in findall(kernel, m.SimpleStatementLine()) if set(findall(line, m.Call())) & set(wide)]
-    return _Edits(wide, above=dict.fromkeys(lines, COUNTED))
+            wide = [number for call in calls for number in pointers.counted(kernel, call, last)]
+    lines = [line for line in findall(kernel, m.SimpleStatementLine()) if set(nodes(line)) & set(wide)]
+    return _Edits(cast=dict.fromkeys(wide, pointers.FAR), above=dict.fromkeys(lines, COUNTED))
 
 
 def _without_copy(
@@ -126,9 +117,7 @@ def _without_copy(
     for copied in copies:
         edits.exchanged[copied.call] = copied.original
         edits.above |= {copied.line: LOADED} if copied.line is not None else {}
-    for load in pointers.as_loaded(kernel, loads):
-        counted = cst.ensure_type(edits.exchanged.get(load, load), cst.Call)
-        edits.exchanged[load] = pointers.cast(counted, pointers.WIDE)
+    edits.cast |= dict.fromkeys(pointers.as_loaded(kernel, loads), pointers.WIDE)
     return edits
 
 
