@@ -125,6 +125,17 @@ def test_a_width_that_has_no_name_is_narrowed_for_all_rows() -> None:
     assert after is not None and "    block_c = min(block_c, 64) if given_block_c is None else block_c\n" in after
 
 
+def test_a_width_that_is_said_below_leaves_its_tiles_as_they_are() -> None:
+    """Asked for above, it would be a name without a value, or another one than the grid's."""
+    size = "    N, C = x.shape\n"
+    own = TILES.replace("block_n, block_c = meta(C, block_n, block_c)", "block_n = 4\n    block_c = 256")
+    own = own.replace("(x, w, block_n=None, block_c=None)", "(x, w)")
+    assert narrower(own.replace(size, "").replace("    grid =", f"{size}    grid =")) is None
+    assert narrower(own.replace("    grid =", "    C = C * 2\n    grid =")) is None
+    assert narrower(own.replace(size, "").replace("    block_c = 256\n", f"{size}    block_c = 256\n")) is not None
+    assert narrower(own.replace(size, "").replace("(x, w)", "(x, w, N, C)")) is not None
+
+
 def test_a_width_in_a_line_of_its_own_will_do() -> None:
     plain = TILES.replace("block_n, block_c = meta(C, block_n, block_c)", "block_n = 4\n    block_c = 256")
     plain = plain.replace("(x, w, block_n=None, block_c=None)", "(x, w)")

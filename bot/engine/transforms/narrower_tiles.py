@@ -29,7 +29,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import addresses, callers, kernels, runs, source, widths
-from bot.engine.bindings import times_bound
+from bot.engine.bindings import bound_in, times_bound
 from bot.engine.finding import findall, nodes
 from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, each_kernel
@@ -143,9 +143,23 @@ def _refuse_other_uses(kernel: cst.FunctionDef, tiles: Tiles) -> None:
         raise NotUnderstood("it asks how many programs there are")
 
 
+def _width(site: LaunchSite, tiles: Tiles) -> str:
+    """How wide a row is, by its name; empty where the launch has none, or a square is as wide as it is high.
+
+    Raises NotUnderstood where the name has no such value yet when a tile gets its width.
+    """
+    width, before = (widths.of_tiles(site) if len(tiles.axes) == 1 else ""), 0
+    for line in source.statements(site.function):
+        before += bound_in(line)[width]
+        if line is tiles.made:
+            break
+    if width and before != times_bound(site.function, width):
+        raise NotUnderstood("how wide a row is, is said after how wide a tile is")
+    return width
+
+
 def _lines(site: LaunchSite, tiles: Tiles) -> list[cst.BaseStatement]:
-    name, given = tiles.variable, callers.GIVEN + tiles.variable
-    width = widths.of_tiles(site) if len(tiles.axes) == 1 else ""
+    name, given, width = tiles.variable, callers.GIVEN + tiles.variable, _width(site, tiles)
     whole = [f"{width} % {kernels.MULTIPLE} == 0"] if width else []
 
     def narrowed(*others: str) -> cst.SimpleStatementLine:
