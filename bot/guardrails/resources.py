@@ -47,7 +47,7 @@ def _passport(before: Passport, after: Passport | None, own: str) -> Iterator[Fi
         yield reject(NAME, f"nobody knows whether it compiles for {before.arch}, for which v0 does")
     elif before.ok and after is not None and not after.ok:
         yield reject(NAME, f"it no longer compiles for {after.arch}: {after.error or 'no reason given'}")
-    elif after is not None and after.arch != own:
+    elif before.ok and after is not None and after.arch != own:
         yield from _more(_worst(before.kernels), _worst(after.kernels), f" on {after.arch}")
 
 

@@ -69,6 +69,14 @@ def test_where_v0_does_not_compile_nobody_has_to() -> None:
     assert found(stamped(broken, (h.passport("gfx942"),))) == []
 
 
+def test_where_v0_did_not_compile_whole_nobody_knows_what_it_would_spill() -> None:
+    """Its passport holds the kernels that came out all the same: what another one spills is no news against them."""
+    broken = h.passport("gfx942", ok=False, error="_scale_kernel: out of LDS")
+    before = broken.model_copy(update={"kernels": (("_sum_kernel", h.passport("gfx942").kernels[0][1]),)})
+    assert found(stamped((before,), (h.passport("gfx942", spill=8),))) == []
+    assert found(stamped((before.model_copy(update={"ok": True}),), (h.passport("gfx942", spill=8),)))
+
+
 def test_an_architecture_that_was_left_out_is_not_taken_for_good() -> None:
     both = (h.passport("sm_80"), h.passport("gfx942"))
     assert found(stamped(both, both[:1])) == [
