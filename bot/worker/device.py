@@ -21,6 +21,9 @@ from bot.worker.contract.arches import Arch
 
 CUDA = torch.device("cuda", 0)
 _CACHED = type(functools.cache(len))
+_BUILT_FOR = torch.version.cuda
+_NOW: dict[str, Any] = {}
+"""What torch.cuda answers."""
 _SAYS = {torch.Tensor.device: CUDA, torch.Tensor.is_cuda: True, torch.Tensor.is_cpu: False, torch.Tensor.is_meta: False}
 """Attributes of a tensor that are answered for it."""
 _STAYS = (torch.Tensor.cuda, torch.Tensor.pin_memory)
@@ -238,22 +241,36 @@ def resize(processors: int) -> None:
     properties.multi_processor_count = properties.gpu_eu_count = processors
 
 
+def _asked(name: str) -> Any:
+    """What answers as the chip does that there is by then: a module may have imported it by its name."""
+    return lambda *args, **kwargs: _NOW[name](*args, **kwargs)
+
+
 def _pretend(arch: Arch, processors: int) -> None:
     for name, answer in _answers(arch, processors).items():
-        setattr(torch.cuda, name, answer)
-    torch.version.hip = "6.4" if arch.backend == "hip" else None
-    if arch.backend != "hip" and torch.version.cuda is None:
-        torch.version.cuda = "12.8"
+        _NOW[name] = answer
+        setattr(torch.cuda, name, answer if isinstance(answer, type) else _asked(name))
+    is_hip = arch.backend == "hip"
+    torch.version.hip, torch.version.cuda = ("6.4", None) if is_hip else (None, _BUILT_FOR or "12.8")
+
+
+def _caches(owner: Any, module: str) -> Iterator[Any]:
+    """Those of a module and of its classes."""
+    for value in list(getattr(owner, "__dict__", {}).values()):
+        kept = value.__func__ if type(value) in (staticmethod, classmethod) else value
+        if type(kept) is _CACHED:
+            yield kept
+        elif owner is sys.modules.get(module) and issubclass(type(kept), type) and kept.__module__ == module:
+            yield from _caches(kept, module)
 
 
 def _forget(root: Path) -> None:
-    """What modules of a tree remember of earlier answers."""
-    for module in list(sys.modules.values()):
-        file = vars(module).get("__file__")
+    """What modules of a tree remember of earlier answers. A name may stand for no module there, or for None."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__dict__", {}).get("__file__")
         if isinstance(file, str) and Path(file).is_relative_to(root):
-            for value in list(vars(module).values()):
-                if type(value) is _CACHED:
-                    value.cache_clear()
+            for cache in _caches(module, name):
+                cache.cache_clear()
 
 
 @contextlib.contextmanager
@@ -268,10 +285,10 @@ def as_if(driver: StubDriver, arch: Arch, root: Path) -> Iterator[None]:
         driver.processors = arch.processors
         yield
     finally:
-        _forget(root)
         _pretend(*before)
         driver.aim(before[0])
         driver.processors = before[1]
+        _forget(root)
 
 
 def install(arch: Arch, processors: int) -> StubDriver:
