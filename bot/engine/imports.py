@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import libcst as cst
 import libcst.matchers as m
 
 from bot.engine.bindings import bound_in
+from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
 
 IMPORT = m.SimpleStatementLine(body=[m.Import() | m.ImportFrom()])
@@ -42,7 +44,8 @@ def _place(body: list[Statement], first: int, name: str) -> int:
     """Among the plain imports of Python's own, which stand first and before any `from`."""
     at = first
     while at < len(body) and m.matches(body[at], IMPORT) and _module_of(body[at]) in sys.stdlib_module_names:
-        if not _is_plain(body[at]) or _module_of(body[at]) > name:
+        aliased = bool(findall(body[at], m.ImportAlias(asname=m.AsName())))  # `import functools as ft` stands below
+        if not _is_plain(body[at]) or (_module_of(body[at]), aliased) > (name, False):
             break
         at += 1
     return at
@@ -53,6 +56,13 @@ def _goes_on(body: list[Statement], at: int) -> bool:
     return _is_plain(body[at]) and _module_of(body[at]) in sys.stdlib_module_names
 
 
+def _said_of(line: cst.SimpleStatementLine) -> tuple[Sequence[cst.EmptyLine], Sequence[cst.EmptyLine]]:
+    """What stands above a line, and the comments right above it, which are of it."""
+    lines = line.leading_lines
+    at = max((n for n, one in enumerate(lines, 1) if one.comment is None), default=0)
+    return lines[:at], lines[at:]
+
+
 def with_import(module: cst.Module, name: str) -> cst.Module:
     """The module with `import name`. What sorts otherwise mends its place when the style check asks.
 
@@ -61,7 +71,10 @@ def with_import(module: cst.Module, name: str) -> cst.Module:
     wanted = m.SimpleStatementLine(
         body=[m.Import(names=[m.ZeroOrMore(), m.ImportAlias(m.Name(name), asname=None), m.ZeroOrMore()])]
     )
-    if any(m.matches(one, wanted) for one in module.body):
+    there = [n for n, one in enumerate(module.body) if m.matches(one, wanted)]
+    if there:
+        if any(isinstance(one, cst.FunctionDef | cst.ClassDef) for one in module.body[: there[0]]):
+            raise NotUnderstood(f"{name} is imported below what may need it")
         return module
     if any(makes(one, name) for one in module.body):
         raise NotUnderstood(f"{name} is something else in this module")
@@ -73,8 +86,8 @@ def with_import(module: cst.Module, name: str) -> cst.Module:
     new = cst.ensure_type(cst.parse_statement(f"import {name}"), cst.SimpleStatementLine)
     if at == first:
         below = cst.ensure_type(body[at], cst.SimpleStatementLine)
-        blanks = next((n for n, line in enumerate(below.leading_lines) if line.comment), len(below.leading_lines))
-        apart = () if _goes_on(body, at) else (cst.EmptyLine(),)
-        new = new.with_changes(leading_lines=below.leading_lines[:blanks])
-        body[at] = below.with_changes(leading_lines=(*apart, *below.leading_lines[blanks:]))
+        above, said = _said_of(below)
+        apart = () if _goes_on(body, at) and not said else (cst.EmptyLine(),)
+        new = new.with_changes(leading_lines=above)
+        body[at] = below.with_changes(leading_lines=(*apart, *said))
     return module.with_changes(body=(*body[:at], new, *body[at:]))

@@ -46,6 +46,20 @@ def brought(text: str) -> str:
             "import functools\n\nfrom typing import Any\n\nimport torch\n",
         ),
         ("# Licence.\nimport torch\n", "# Licence.\nimport functools\n\nimport torch\n"),
+        ("import functools as ft\n\nimport torch\n", "import functools\nimport functools as ft\n\nimport torch\n"),
+        (
+            '"""Doc."""\n\n# Licence.\n\nimport torch\n',
+            '"""Doc."""\n\n# Licence.\n\nimport functools\n\nimport torch\n',
+        ),
+        (
+            '"""Doc."""\n\n# Licence.\n\n# Not every build has it.\nimport torch\n',
+            '"""Doc."""\n\n# Licence.\n\nimport functools\n\n# Not every build has it.\nimport torch\n',
+        ),
+        (
+            '"""Doc."""\n\n# For the widths.\nimport math\n\nimport torch\n',
+            '"""Doc."""\n\nimport functools\n\n# For the widths.\nimport math\n\nimport torch\n',
+        ),
+        ("import math\r\n\r\nimport torch\r\n", "import functools\r\nimport math\r\n\r\nimport torch\r\n"),
         (
             '"""Doc."""\n\n# Not every build has it.\nimport torch\n',
             '"""Doc."""\n\nimport functools\n\n# Not every build has it.\nimport torch\n',
@@ -55,7 +69,7 @@ def brought(text: str) -> str:
 def test_it_stands_where_the_sorted_have_it(before: str, after: str, tmp_path: Path) -> None:
     assert brought(before) == after
     file, config = tmp_path / "op.py", tmp_path / "ruff.toml"
-    file.write_text(after, encoding="utf-8")
+    file.write_bytes(after.encode())
     config.write_text(SORTED_LIKE_LIGER, encoding="utf-8")
     command = [sys.executable, "-m", "ruff", "check", "--no-cache", "--config", str(config), str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -65,6 +79,13 @@ def test_it_stands_where_the_sorted_have_it(before: str, after: str, tmp_path: P
 @pytest.mark.parametrize("text", ["import functools\n\nimport torch\n", "import ast, functools\n\nimport torch\n"])
 def test_what_is_there_stays_as_it_is(text: str) -> None:
     assert brought(text) == text
+
+
+def test_where_it_is_imported_only_below_what_may_need_it_it_is_not_brought() -> None:
+    """A decorator is asked for above it, while the module is imported."""
+    late = "import torch\n\n\ndef op():\n    pass\n\n\nimport functools\n"
+    with pytest.raises(NotUnderstood, match="imported below"):
+        brought(late)
 
 
 def test_a_part_of_it_or_another_name_for_it_is_not_it() -> None:
