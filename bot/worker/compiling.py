@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from bot.worker.contract import (
@@ -57,15 +57,22 @@ class _Orders:
         return dataclasses.replace(caught, binary=reply.binary, refusal=reply.refusal)
 
 
-def _largest_of_each(captures: list[Capture]) -> list[Capture]:
-    """One launch of each kernel stands for it in a passport: the one with the most memory."""
-    best: dict[str, Capture] = {}
-    for capture in captures:
-        size = sum(nbytes for _, nbytes in capture.regions)
-        known = best.get(capture.kernel)
-        if known is None or size > sum(nbytes for _, nbytes in known.regions):
-            best[capture.kernel] = capture
-    return list(best.values())
+def _memory(capture: Capture) -> int:
+    return sum(nbytes for _, nbytes in capture.regions)
+
+
+def _largest_of_each(passes: Iterable[tuple[Call, Sequence[Capture]]]) -> list[Capture]:
+    """One launch of each kernel stands for it in a passport: the one with the most memory of the pass that is handed
+    the most. By what is allocated beside that, a variant's passport would be of another case than v0's, against which
+    it is held."""
+    best: dict[str, tuple[Call, Capture]] = {}
+    for call, captures in passes:
+        for capture in captures:
+            known = best.get(capture.kernel)
+            is_more = known is not None and call is known[0] and _memory(capture) > _memory(known[1])
+            if known is None or is_more or call.nbytes > known[0].nbytes:
+                best[capture.kernel] = call, capture
+    return [capture for _, capture in best.values()]
 
 
 class _Elsewhere:
@@ -80,7 +87,7 @@ class _Elsewhere:
             return here
         try:
             with as_if(self._driver, arch, self._recorder.root):
-                found = [capture for call in calls for capture in self._recorder.record(self._op, call)[1]]
+                found = [(call, self._recorder.record(self._op, call)[1]) for call in calls]
         except NotTheVariant:
             raise
         except Exception as error:  # of host code there is no closed list
@@ -92,12 +99,9 @@ def _stamped(
     orders: _Orders, elsewhere: _Elsewhere, request: CompileRequest, recorded: Recorded
 ) -> list[tuple[str, str, str | Refusal]]:
     """An architecture, a kernel, and what is to be compiled of it there."""
-    here = _largest_of_each([capture for _, captures in recorded for capture in captures])
-    calls = [
-        call
-        for call, (_, captures) in zip(request.calls, recorded, strict=True)
-        if any(one is capture for one in here for capture in captures)
-    ]
+    passes = [(call, captures) for call, (_, captures) in zip(request.calls, recorded, strict=True)]
+    here = _largest_of_each(passes)
+    calls = [call for call, captures in passes if any(one is capture for one in here for capture in captures)]
     found: list[tuple[str, str, str | Refusal]] = []
     for name in request.passports:
         arch = ARCHES[name]

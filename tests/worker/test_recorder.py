@@ -103,6 +103,13 @@ def test_a_passport_is_of_what_that_chip_would_launch(seen: dict[str, Any]) -> N
     assert stamps["sm_80"]["binary"]["registers"] > 0 and stamps["sm_90"]["binary"]["registers"] > 0
 
 
+def test_a_passport_is_of_the_same_case_whatever_is_allocated_beside_it(seen: dict[str, Any]) -> None:
+    """Of two as large as each other the first: v0's passport and a variant's are held against each other."""
+    stingy, roomy = seen["roomy"]
+    assert [stamp["binary"]["digest"] for stamp in stingy] == [stamp["binary"]["digest"] for stamp in roomy]
+    assert len({stamp["arch"] for stamp in stingy}) == 3
+
+
 def test_host_code_that_fails_on_another_chip_is_told_of_each_kernel(seen: dict[str, Any]) -> None:
     refused = next(stamp for stamp in seen["choosing"]["stamps"] if stamp["arch"] == "gfx942")
     assert refused["refusal"] == {"kind": "crashed", "detail": "ValueError: not for this one"}

@@ -117,6 +117,21 @@ class Choosing(torch.autograd.Function):
         return y
 
 
+class Roomy(torch.autograd.Function):
+    """Has room for more than its result where `factor` says so: the more, the more rows there are."""
+
+    @staticmethod
+    def forward(ctx, x, factor):
+        y = torch.empty(x.numel() + int(factor) * x.shape[0], dtype=x.dtype, device=x.device)
+        scale_kernel[(x.shape[0],)](y, x, x.numel(), factor, BLOCK=x.shape[1])
+        return y[: x.numel()].view(x.shape)
+
+
+def shaped(rows: int, columns: int, factor: float) -> Call:
+    arguments = (Argument("x", tensor=TensorSpec("x", "bfloat16", (rows, columns))), Argument("factor", value=factor))
+    return Call(f"{rows}", f"{rows}", "forward", arguments, ())
+
+
 def call(direction: str, factor: float = 2.5) -> Call:
     x = TensorSpec("x", "bfloat16", (64, 4096), grad=True)
     arguments = (Argument("x", tensor=x), Argument("factor", value=factor))
@@ -154,6 +169,11 @@ def main() -> None:
         "asserting": dataclasses.asdict(recorder.record(Op, call("forward", ASSERTS))[0]),
         "survey": dataclasses.asdict(compile_job(Op, recorder, driver, survey)),
         "choosing": dataclasses.asdict(compile_job(Choosing, recorder, driver, chips)),
+        "roomy": [
+            dataclasses.asdict(compile_job(Roomy, recorder, driver, dataclasses.replace(chips, calls=pair)))["stamps"]
+            for factor in (0.0, 8.0)
+            for pair in [(shaped(64, 4096, factor), shaped(4096, 64, factor))]
+        ],
         "choosing_again": dataclasses.asdict(recorder.record(Choosing, calls[0])[0]),
         "speaking": dataclasses.asdict(
             compile_job(Speaking, recorder, driver, dataclasses.replace(survey, overrides=other))
