@@ -23,7 +23,16 @@ class _Change:
 
 def _changes(before: Sequence[str], after: Sequence[str]) -> set[_Change]:
     codes = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-    return {_Change(start, end, tuple(after[low:high])) for kind, start, end, low, high in codes if kind != "equal"}
+    found = [_Change(start, end, tuple(after[low:high])) for kind, start, end, low, high in codes if kind != "equal"]
+    return {_first_place(one, before) if one.start == one.end and _asks_for_a_gpu(one) else one for one in found}
+
+
+def _first_place(change: _Change, before: Sequence[str]) -> _Change:
+    """Lines put in between, as far up as they say the same: difflib takes either of the blank lines around them."""
+    start, lines = change.start, change.lines
+    while start and before[start - 1] == lines[-1]:
+        start, lines = start - 1, (lines[-1], *lines[:-1])
+    return _Change(start, start, lines)
 
 
 def _defined(text: str) -> Counter[str]:

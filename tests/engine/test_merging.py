@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bot.engine.gates import functions
 from bot.engine.launch_numbers import Numbers, write
 from bot.engine.merging import merged
 from tests.engine.library import sample
@@ -65,3 +66,20 @@ def test_a_gate_that_both_bring_along_is_there_once() -> None:
     assert merged(first, other, one) == both
     assert merged(first, *(text.replace("_is_sm_90", "_helper") for text in (one, other))) is None
     assert merged(first, one, other.replace("== (9, 0)", "== (9, 1)")) is None
+
+
+def test_a_gate_is_the_same_one_on_either_side_of_the_blank_lines_around_it() -> None:
+    """Of equal lines around what was put in between, the longer run of what stayed takes both."""
+    head = "import functools\n\nimport torch\n" + "".join(f"a{n} = {n}\n" for n in range(9))
+    tail = "".join(f"b{n} = {n}\n" for n in range(40))
+    gate = f"{functions('sm_90').strip()}\n"
+    first, both = f"{head}\n\n{tail}", f"{head}\n\n{gate}\n\n{tail}"
+    one, other = both.replace("b2 = 2\n", "b2 = 20\n"), both.replace("b39 = 39\n", "b39 = 0\n")
+    expected = other.replace("b2 = 2\n", "b2 = 20\n")
+    assert merged(first, one, other) == merged(first, other, one) == expected
+
+
+def test_what_a_gate_came_in_place_of_is_gone() -> None:
+    one = FIRST.replace("b = 2", "import functools")
+    both = one.replace("d = 4", "d = 40")
+    assert merged(FIRST, one, both) == both
