@@ -356,7 +356,7 @@ WHOLE = "pid = tl.program_id(0).to(tl.int64)"
     [
         "rows[:, None] * stride_o * 2 +",
         "(rows[:, None] * stride_o - 1) +",
-        "(rows[:, None] * stride_o << 1) +",
+        "(rows[:, None] << 11) * 2 +",
         "(rows[:, None] * stride_o).to(tl.int64) +",
         "(rows * stride_o)[:, None] +",
     ],

@@ -122,7 +122,9 @@ class Roomy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, factor):
-        y = torch.empty(x.numel() + int(factor) * x.shape[0], dtype=x.dtype, device=x.device)
+        y = torch.empty(x.numel() + max(int(factor), 0) * x.shape[0], dtype=x.dtype, device=x.device)
+        if factor < 0:  # a part of it first
+            scale_kernel[(1,)](y[:64], x[:1, :64], 64, factor, BLOCK=64)
         scale_kernel[(x.shape[0],)](y, x, x.numel(), factor, BLOCK=x.shape[1])
         return y[: x.numel()].view(x.shape)
 
@@ -169,11 +171,15 @@ def main() -> None:
         "asserting": dataclasses.asdict(recorder.record(Op, call("forward", ASSERTS))[0]),
         "survey": dataclasses.asdict(compile_job(Op, recorder, driver, survey)),
         "choosing": dataclasses.asdict(compile_job(Choosing, recorder, driver, chips)),
-        "roomy": [
-            dataclasses.asdict(compile_job(Roomy, recorder, driver, dataclasses.replace(chips, calls=pair)))["stamps"]
-            for factor in (0.0, 8.0)
-            for pair in [(shaped(64, 4096, factor), shaped(4096, 64, factor))]
-        ],
+        "roomy": {
+            name: dataclasses.asdict(compile_job(Roomy, recorder, driver, dataclasses.replace(chips, calls=passes)))
+            for name, passes in {
+                "stingy": (shaped(64, 4096, 0.0), shaped(4096, 64, 0.0)),
+                "roomy": (shaped(64, 4096, 8.0), shaped(4096, 64, 8.0)),
+                "later": (shaped(64, 64, 0.0), shaped(64, 4096, 0.0)),
+                "twice": (shaped(64, 4096, -1.0),),
+            }.items()
+        },
         "choosing_again": dataclasses.asdict(recorder.record(Choosing, calls[0])[0]),
         "speaking": dataclasses.asdict(
             compile_job(Speaking, recorder, driver, dataclasses.replace(survey, overrides=other))
