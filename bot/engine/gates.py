@@ -20,8 +20,8 @@ from bot.engine.most_warps import ANYWHERE, MOST_WARPS
 from bot.engine.source import LaunchSite, NotUnderstood
 
 NVIDIA, AMD = re.compile(r"sm_(\d+)(\d)"), re.compile(r"gfx[0-9a-f]+")
-NAME = re.compile(r"_is_(sm_\d+|gfx[0-9a-f]+)")
-OURS = re.compile(r"_(is|asks_for)_(sm_\d+|gfx[0-9a-f]+)")
+ARCH = r"(?:sm_\d+|gfx[0-9a-f]+)"
+NAME, OURS = re.compile(f"_is_{ARCH}"), re.compile(f"_(?:is|asks_for)_{ARCH}")
 CALL = m.Call(func=m.Name(m.MatchRegex(f"{NAME.pattern}$")), args=[m.Arg(m.Attribute(attr=m.Name("device")))])
 CACHE = "functools"
 ASKS = """
@@ -39,9 +39,7 @@ def {name}(device):
 """
 """Two, as torch.compile follows a function with a cache and warns of it. Without one, torch takes longer to answer than
 many a launch: 14 us and more beside an H200."""
-TORCH = m.SimpleStatementLine(
-    body=[m.Import(names=[m.ZeroOrMore(), m.ImportAlias(m.Name("torch"), asname=None), m.ZeroOrMore()])]
-)
+TORCH = imports.plain("torch")
 AIR = re.compile(r"([(\[{])\s+|,?\s+([)\]}])")
 """Of brackets in lines of their own."""
 WITHOUT_TORCH = "launch numbers for one architecture alone need `import torch` to ask for it"

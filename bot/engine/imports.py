@@ -24,6 +24,12 @@ def makes(statement: cst.CSTNode, name: str) -> bool:
     return own or bool(bound_in(statement)[name])
 
 
+def plain(name: str) -> m.SimpleStatementLine:
+    """`import name` under its own name, whatever else the line imports."""
+    alias = m.ImportAlias(m.Name(name), asname=None)
+    return m.SimpleStatementLine(body=[m.Import(names=[m.ZeroOrMore(), alias, m.ZeroOrMore()])])
+
+
 def _module_of(statement: Statement) -> str:
     """The first word of what an import asks for; empty of a relative one."""
     line = cst.ensure_type(statement, cst.SimpleStatementLine).body[0]
@@ -68,10 +74,7 @@ def with_import(module: cst.Module, name: str) -> cst.Module:
 
     Raises NotUnderstood where that name means something else, and without any import.
     """
-    wanted = m.SimpleStatementLine(
-        body=[m.Import(names=[m.ZeroOrMore(), m.ImportAlias(m.Name(name), asname=None), m.ZeroOrMore()])]
-    )
-    there = [n for n, one in enumerate(module.body) if m.matches(one, wanted)]
+    there = [n for n, one in enumerate(module.body) if m.matches(one, plain(name))]
     if there:
         if any(isinstance(one, cst.FunctionDef | cst.ClassDef) for one in module.body[: there[0]]):
             raise NotUnderstood(f"{name} is imported below what may need it")
