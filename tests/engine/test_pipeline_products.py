@@ -71,16 +71,20 @@ def run(x, w, block_n=16, block_k=32, block_m=16):
 '''
 
 
+ANY_ROWS = PRODUCT.replace("    N: tl.constexpr,", "    N,")
+"""Compiled for any number of rows: how many programs there are nobody knows then."""
+
+
 def pipelined(text: str) -> str | None:
     found = pipeline_products.rewrite(text)
     return found.text if found is not None else None
 
 
 def test_the_loop_is_run_in_stages_that_fit_and_nothing_else_changes() -> None:
-    after = pipelined(PRODUCT)
+    after = pipelined(ANY_ROWS)
     assert after is not None
     ast.parse(after)
-    assert changes(PRODUCT, after) == (
+    assert changes(ANY_ROWS, after) == (
         ["    for k0 in tl.static_range(0, K, BLOCK_K):"],
         [
             f"    # {pipeline_products.WHY}",
@@ -96,28 +100,119 @@ def test_the_loop_is_run_in_stages_that_fit_and_nothing_else_changes() -> None:
     assert lines[lines.index(f"    # {pipeline_products.WHY}") - 1] == "    # over the whole row"
 
 
+TURN = """            acc, squares = _mix_turn(
+                acc,
+                squares,
+                x_ptr,
+                w_ptr,
+                n_offs,
+                m_offs,
+                k0,
+                N,
+                K,
+                M,
+                stride,
+                BLOCK_K,
+                WIDER,
+            )
+"""
+LOOPS = f"""    # over the whole row
+    # {pipeline_products.WHY_FEW}
+    step_bits: tl.constexpr = (
+        BLOCK_N * BLOCK_K * x_ptr.dtype.element_ty.primitive_bitwidth
+        + BLOCK_K * BLOCK_M * w_ptr.dtype.element_ty.primitive_bitwidth
+    )
+    programs: tl.constexpr = ((N + BLOCK_N - 1) // BLOCK_N) * ((M + BLOCK_M - 1) // BLOCK_M)
+    if step_bits <= 393216 and programs <= 256:
+        for k0 in tl.range(0, K, BLOCK_K, num_stages=3):
+{TURN}    else:
+        for k0 in tl.static_range(0, K, BLOCK_K):
+{TURN}"""
+
+
+def test_of_many_programs_each_goes_on_as_before_and_both_loops_take_the_same_turns() -> None:
+    after = pipelined(PRODUCT)
+    assert after is not None
+    ast.parse(after)
+    begin, end = PRODUCT.index("    # over"), PRODUCT.index("    out = acc")
+    lines = PRODUCT[begin:end].splitlines(keepends=True)[2:]
+    said = "".join(line.removeprefix("    ") for line in lines).rstrip()
+    handed = [line.strip() for line in TURN.splitlines()[1:-1]]
+    constant = {"N,", "K,", "M,", "stride,", "BLOCK_K,", "WIDER,"}
+    told = "".join(f"    {one[:-1]}: tl.constexpr,\n" if one in constant else f"    {one}\n" for one in handed)
+    turn = f"@triton.jit\ndef _mix_turn(\n{told}):\n{said}\n    return acc, squares\n\n\n"
+    expected = PRODUCT[:begin] + LOOPS + "\n" + PRODUCT[end:]
+    assert after == expected.replace("@triton.jit\ndef _mix(", turn + "@triton.jit\ndef _mix(")
+
+
+def test_what_is_said_of_a_kernel_stays_with_it() -> None:
+    heading, of_it = "# --- products ---\n\n\n", "# a row and a weight\n"
+    after = pipelined(PRODUCT.replace("@triton.jit\n", f"{heading}{of_it}@triton.jit\n"))
+    assert after is not None
+    assert f"\n\n{heading}@triton.jit\ndef _mix_turn(" in after and f"\n\n\n{of_it}@triton.jit\ndef _mix(" in after
+
+
+@pytest.mark.parametrize(
+    ("why", "before", "after"),
+    [
+        ("a number of rows that no constant is", "    N: tl.constexpr,", "    N,"),
+        ("an axis for something else", "tl.program_id(1) * BLOCK_M", "tl.program_id(1) * 16"),
+        ("an axis that is asked for twice", "    # over", "    here = tl.program_id(0)\n    # over"),
+        ("a third axis", "    # over", "    batch = tl.program_id(2)\n    # over"),
+        ("an end that two masks do not agree on", "mask=n_offs < N)", "mask=n_offs < M)"),
+        ("a constant that the kernel makes", "    # over", "    twice: tl.constexpr = 2 * K\n    # over"),
+        ("a name that is taken", "def run(x, w", "_mix_turn = 3\n\n\ndef run(x, w"),
+    ],
+)  # fmt: skip
+def test_whatever_the_grid_is_when_nobody_knows_how_many_programs_there_are(why: str, before: str, after: str) -> None:
+    assert PRODUCT.count(before) == 1
+    text = pipelined(PRODUCT.replace(before, after))
+    assert text is not None and "for k0 in tl.range(0, K, BLOCK_K, num_stages=STEP_STAGES):" in text, why
+    assert "tl.static_range" not in text and "programs" not in text, why
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "programs"), [(1, 1, 1), (4096, 16, 256), (4097, 16, 257), (2048, 32, 256), (2048, 33, 384)]
+)
+def test_256_programs_are_few(rows: int, columns: int, programs: int) -> None:
+    """Of 16 rows and 16 columns each."""
+    after = pipelined(PRODUCT)
+    assert after is not None
+    lines = [line.strip() for line in after.splitlines()]
+    told = next(line for line in lines if line.startswith("programs: tl.constexpr"))
+    test = next(line for line in lines if line.startswith("if step_bits"))
+    sizes = {"N": rows, "M": columns, "BLOCK_N": 16, "BLOCK_M": 16}
+    assert eval(told.split(" = ")[1], sizes) == programs
+    said = test.removeprefix("if ").removesuffix(":")
+    assert eval(said, {"step_bits": 0, "programs": programs}) is (programs <= 256)
+
+
 RUN = """
 import sys, torch
 
 sys.path.insert(0, sys.argv[1])
 import after, before
 
-for n, k, m in ((5, 70, 3), (16, 32, 16), (33, 64, 24), (1, 8, 1)):
+SIZES = (5, 70, 3, 16), (16, 32, 16, 16), (33, 64, 24, 16), (1, 8, 1, 16), (256, 40, 3, 1), (257, 40, 3, 1)
+
+for n, k, m, rows in SIZES:
     x, w = torch.randn(n, k), torch.randn(k, m)
-    expected, found = (one.run(x, w) for one in (before, after))
+    expected, found = (one.run(x, w, block_n=rows) for one in (before, after))
     assert all(torch.equal(one, other) for one, other in zip(expected, found)), (n, k, m)
     torch.testing.assert_close(found[0], (x @ w) / (x * x).sum(1, keepdim=True), rtol=1e-2, atol=1e-2)
 """
 
 
-def test_the_result_is_the_one_of_before(tmp_path: Path) -> None:
-    after = pipelined(PRODUCT)
+@pytest.mark.parametrize("text", [PRODUCT, ANY_ROWS])
+def test_the_result_is_the_one_of_before(tmp_path: Path, text: str) -> None:
+    after = pipelined(text)
     assert after is not None
-    interpret(tmp_path, RUN, before=PRODUCT, after=after)
+    interpret(tmp_path, RUN, before=text, after=after)
 
 
-def test_it_is_done_once() -> None:
-    after = pipelined(PRODUCT)
+@pytest.mark.parametrize("text", [PRODUCT, ANY_ROWS])
+def test_it_is_done_once(text: str) -> None:
+    after = pipelined(text)
     assert after is not None and pipelined(after) is None
 
 
@@ -162,7 +257,7 @@ def test_the_loop_stays_written_out_when_it_is_not_sure(why: str, before: str, a
 @pytest.mark.parametrize(("block", "bits"), [(256, 262144), (384, 393216), (385, 394240)])
 def test_as_many_stages_as_shared_memory_has_room_for(block: int, bits: int) -> None:
     """32 rows and 32 columns of half precision: 48 KiB are 384 numbers deep."""
-    after = pipelined(PRODUCT)
+    after = pipelined(ANY_ROWS)
     assert after is not None
     line = next(line for line in after.splitlines() if "STEP_STAGES: tl.constexpr" in line)
     assert (32 * block + block * 32) * 16 == bits
