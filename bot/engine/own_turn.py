@@ -54,7 +54,8 @@ def of_loop(module: cst.Module, kernel: cst.FunctionDef, loop: cst.For, sums: Se
     given = ", ".join(sums)
     wide = "".join(f"\n    {one}," for one in parameters)
     empty = cst.ensure_type(cst.parse_statement(f"@triton.jit\ndef {name}({wide}\n):\n    pass\n"), cst.FunctionDef)
-    lines = [*loop.body.body, cst.parse_statement(f"return {given}")]
+    last = cst.ensure_type(cst.parse_statement(f"return {given}"), cst.SimpleStatementLine)
+    lines = [*loop.body.body, last.with_changes(leading_lines=loop.body.footer)]
     arguments = "".join(f"\n    {one}," for one in (*sums, *read))
     call = cst.ensure_type(cst.parse_statement(f"{given} = {name}({arguments}\n)"), cst.SimpleStatementLine)
     return Turn(source.with_statements(empty, lines), call)

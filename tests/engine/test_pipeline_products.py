@@ -152,6 +152,19 @@ def test_what_is_said_of_a_kernel_stays_with_it() -> None:
     assert f"\n\n{heading}@triton.jit\ndef _mix_turn(" in after and f"\n\n\n{of_it}@triton.jit\ndef _mix(" in after
 
 
+def test_what_is_said_in_a_turn_stays_with_it_and_what_is_said_of_the_loop_with_both() -> None:
+    text = PRODUCT.replace("BLOCK_K):\n", "BLOCK_K):  # written out\n")
+    text = text.replace(
+        "        acc += tl.dot(x, w)\n",
+        "        # a product\n        acc += tl.dot(x, w)  # of two\n        # no more\n",
+    )
+    after = pipelined(text)
+    assert after is not None
+    assert "    # a product\n    acc += tl.dot(x, w)  # of two\n    # no more\n    return acc, squares\n" in after
+    assert "in tl.range(0, K, BLOCK_K, num_stages=3):  # written out\n" in after
+    assert "in tl.static_range(0, K, BLOCK_K):  # written out\n" in after
+
+
 @pytest.mark.parametrize(
     ("why", "before", "after"),
     [

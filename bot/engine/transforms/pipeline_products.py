@@ -199,16 +199,15 @@ def _where_programs_are_few(module: cst.Module, kernel: cst.FunctionDef, product
     grown = {source.code(one.target) for one in _grown(product.loop)}
     sums = [source.targets(line)[0] for line in source.statements(kernel) if {*source.targets(line)} & grown]
     turn = own_turn.of_loop(module, kernel, product.loop, sums)
-    body = cst.IndentedBlock([turn.call])
-    loops = [
-        cst.IndentedBlock([one.with_changes(body=body, leading_lines=())])
+    ahead, before = (
+        one.with_changes(body=one.body.with_changes(body=[turn.call], footer=()), leading_lines=())
         for one in (_ahead(product, cst.Integer(str(STAGES))), product.loop)
-    ]
+    )
     test = source.expression(f"{BITS} <= {MOST_BYTES * 8} and {PROGRAMS} <= {FEW}")
     lines = [
         _bits(product, WHY_FEW),
         source.assignment(f"{PROGRAMS}: tl.constexpr = {programs}"),
-        cst.If(test, loops[0], cst.Else(loops[1])),
+        cst.If(test, cst.IndentedBlock([ahead]), cst.Else(cst.IndentedBlock([before]))),
     ]
     changed = cst.ensure_type(source.spliced(cst.Module([kernel]), [(product.loop, lines)]).body[0], cst.FunctionDef)
     return source.spliced(module, [(kernel, own_turn.above(changed, turn))])
