@@ -16,7 +16,7 @@ CHUNKS = ("wider_chunks", "free_early", "first_product")
 SUMS = ("sum_together", "sum_at_once")
 ATOMICS = ("add_in_float32", "add_once_a_run", "partial_sums", "relax_atomics")
 ARITHMETIC = ("divide_once", "gather_factors", "share_exponentials", "base_two", "quick_log")
-TOUCHES = ("last_axis_first", "meet_once", "walk_back", "stores_first", "cache_hints")
+TOUCHES = ("rows_in_turns", "last_axis_first", "meet_once", "walk_back", "stores_first", "cache_hints")
 SCALES = ("fuse_rows", "scale_at_store", "scale_in_kernel", "read_the_number", "ask_once")
 LATE = (*ATOMICS, *SUMS, *SCALES, "scale_sum", *ARITHMETIC, *TOUCHES)
 AT_ONCE = ("narrower_tiles", "rows_at_once", "heads_at_once", "pairs_at_once")
@@ -109,6 +109,7 @@ AIMS: dict[str, Aim] = {
     ),
     "running_softmax": Aim(("M3", "M2"), ("excess", "waiting"), "rows are read to be scored, and again to be added up"),
     "block_rows": Aim(("P0", "G2"), UNHIDDEN, "several rows make one block, whose loads and sums wait together"),
+    "rows_in_turns": Aim(("M2", "P0"), ("waiting",), "programs read at one time in places far from each other"),
     "rows_at_once": Aim(("P0", "G2"), UNHIDDEN, "a program of one short row is mostly start and end"),
     "heads_at_once": Aim(("P0", "G2"), UNHIDDEN, "a program of one head is mostly start and end"),
     "narrower_tiles": Aim(("C4",), UNHIDDEN, "a tile is more than the registers of its threads hold"),

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import libcst as cst
 import libcst.matchers as m
 
+from bot.engine import source
 from bot.engine.bindings import bound_in
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
@@ -94,3 +95,22 @@ def with_import(module: cst.Module, name: str) -> cst.Module:
         new = new.with_changes(leading_lines=above)
         body[at] = below.with_changes(leading_lines=(*apart, *said))
     return module.with_changes(body=(*body[:at], new, *body[at:]))
+
+
+def without_unread(module: cst.Module, gone: Sequence[cst.CSTNode]) -> cst.Module:
+    """The module without a plain `import name` that nothing but lines which are gone asked for. Raises NotUnderstood
+    where somebody said something of it."""
+    for name in {cst.ensure_type(one, cst.Name).value for line in gone for one in findall(line, m.Name())}:
+        body: list[Statement] = list(module.body)
+        alone = m.SimpleStatementLine(body=[m.Import(names=[m.ImportAlias(m.Name(name), asname=None)])])
+        at = next((n for n, one in enumerate(body) if m.matches(one, alone)), None)
+        if at is None or source.loads(module, name) > 1:
+            continue
+        line = cst.ensure_type(body[at], cst.SimpleStatementLine)
+        if findall(line, m.Comment()):
+            raise NotUnderstood(f"something is said of `import {name}`")
+        if (line.leading_lines or at == 0) and at + 1 < len(body):
+            below = [one for one in body[at + 1].leading_lines if one.comment is not None]
+            body[at + 1] = body[at + 1].with_changes(leading_lines=(*line.leading_lines, *below))
+        module = module.with_changes(body=(*body[:at], *body[at + 1 :]))
+    return module

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import libcst as cst
@@ -92,13 +92,29 @@ def _last(node: cst.BaseExpression, each: str, names: Names) -> str:
 @lru_cache(maxsize=16)
 def run_of(kernel: cst.FunctionDef) -> Run:
     """The one loop over rows in the kernel's own body. Raises NotUnderstood where there is none."""
+    return _run_of(kernel, ONE_BY_ONE)
+
+
+@lru_cache(maxsize=16)
+def blocks_of(kernel: cst.FunctionDef) -> Run:
+    """The same where it takes a block of rows a turn, and gives them a name. Raises NotUnderstood."""
+    run = _run_of(kernel, STAGED_STEPS)
+    step = source.code(run.call.args[2].value)
+    block = f"{run.row} + tl.arange(0, {step})[:, None]"
+    rows = [name for name, value in addresses.names_of(kernel).made.items() if source.code(value) == block]
+    if step not in kernels.constants(kernel) or len(rows) != 1 or source.loads(run.loop.body, run.row) != 1:
+        raise NotUnderstood("the rows of a turn are no block")
+    return replace(run, row=rows[0])
+
+
+def _run_of(kernel: cst.FunctionDef, ranges: m.BaseMatcherNode) -> Run:
     names = addresses.names_of(kernel)
     loops = [statement for statement in source.statements(kernel) if isinstance(statement, cst.For)]
     if len(loops) != 1 or kernels.program_axes(kernel) != [0]:
         raise NotUnderstood("it has not one loop over the rows of its program")
     (loop,) = loops
     call = loop.iter
-    if not isinstance(call, cst.Call) or not m.matches(call, ONE_BY_ONE):
+    if not isinstance(call, cst.Call) or not m.matches(call, ranges):
         raise NotUnderstood("the loop is not a plain range of rows")
     if not isinstance(loop.target, cst.Name) or loop.orelse is not None:
         raise NotUnderstood("the loop has no row")

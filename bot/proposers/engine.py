@@ -24,6 +24,7 @@ from bot.engine.transforms import (
     mask_where_read,
     more_programs,
     relax_atomics,
+    rows_in_turns,
     wider_chunks,
 )
 from bot.engine.transforms.rewrite import FilesRewrite, Rewrite, of_one_file
@@ -59,6 +60,7 @@ ON_A_GPU = (
     *("drop_sort", "scale_in_kernel", "read_the_number", "ask_once", "scale_sum", "sum_behind_loop", "sum_together"),
     *("fuse_rows", "walk_back", "stores_first", "running_softmax", "mask_where_read"),
     *("sum_at_once", "relax_atomics", "add_once_a_run", "wider_chunks", "free_early", "first_product", "meet_once"),
+    "rows_in_turns",
 )
 """Rewrites that take away instructions, meetings of warps, programs or launches of torch, or hide what is waited for.
 What anybody waits for the model cannot tell, and launches of torch it does not know."""
@@ -94,9 +96,10 @@ KNOWING: dict[str, Callable[[str, Brief], Rewrite | None]] = {
     "last_axis_first": lambda text, brief: last_axis_first.of_kernels(text, brief.launched),
     "drop_sort": lambda text, brief: drop_sort.rewrite(text, brief.site.relied_on),
     "mask_where_read": lambda text, brief: mask_where_read.rewrite(text, brief.site.relied_on),
+    "rows_in_turns": lambda text, brief: rows_in_turns.rewrite(text, brief.site.relied_on),
 }
 """Rewrites that ask for more than the text, once that has something for them."""
-LAST = ("last_axis_first", "first_product", "meet_once", "walk_back", "stores_first", "cache_hints")
+LAST = ("rows_in_turns", "last_axis_first", "first_product", "meet_once", "walk_back", "stores_first", "cache_hints")
 """Finishing touches: tried on a kernel whose work and warps are settled."""
 HOPELESS = 0.96
 """A rewrite that the model sees this far behind is left alone where no GPU is: there the model judges as well, and

@@ -62,7 +62,7 @@ def _tuned(module: cst.Module, kernel: cst.FunctionDef) -> cst.Module:
     if _has_one_set(kernel):
         raise NotUnderstood("with one set of numbers nothing is tried, and nothing left out")
     runs.rows_loaded(kernel, run)
-    _refuse_dependent(module, kernel, run)
+    refuse_dependent(module, kernel, run)
     loop = run.loop.with_changes(
         iter=_staged(run.call, str(TUNED_STAGES)),
         leading_lines=(*run.loop.leading_lines, *source.comment_lines(WHY_TUNED)),
@@ -80,7 +80,7 @@ def _touches(module: cst.Module, name: str, seen: frozenset[str] = frozenset()) 
     return bool(accesses) or any(_touches(module, one, seen | {name}) for one in called)
 
 
-def _refuse_dependent(module: cst.Module, kernel: cst.FunctionDef, run: Run) -> None:
+def refuse_dependent(module: cst.Module, kernel: cst.FunctionDef, run: Run) -> None:
     """Raises NotUnderstood where a row may have to wait for what an earlier turn stores."""
     names, parameters = addresses.names_of(kernel), source.parameters(kernel)
     if any(_touches(module, kernels.called_name(call)) for call in kernels.calls(run.loop)):
@@ -139,7 +139,7 @@ def _pipeline(module: cst.Module, name: str) -> cst.Module:
     found = source.sites(module, name)
     if len(found) != 1 or PARAMETER in source.parameters(kernel) or len(run.call.args) != 2:
         raise NotUnderstood(f"{name} is launched {len(found)} times, or loads ahead already")
-    _refuse_dependent(module, kernel, run)
+    refuse_dependent(module, kernel, run)
     lines, changed = _launch(found[0], kernel, run), _pipelined(kernel, run)
     return source.spliced(module, [(source.line_of(found[0]), lines), (kernel, [changed])])
 
