@@ -58,6 +58,13 @@ def test_without_a_race_they_come_in_their_usual_order() -> None:
     assert tried(told()) == ["pipeline_rows", "more_programs", "block_rows"]
 
 
+def test_rows_in_turns_wait_for_loads_ahead_and_for_blocks_of_rows() -> None:
+    """Once the others had their rounds, and where those two were accepted."""
+    order = tried(told(has_race_ahead=False), Decision.ACCEPTED)
+    assert order.index("rows_in_turns") > max(order.index("pipeline_rows"), order.index("block_rows"))
+    assert "rows_in_turns" not in tried(told(has_race_ahead=False), Decision.REJECTED)
+
+
 def test_the_one_that_promised_most_comes_first() -> None:
     racers = (racer("pipeline_rows", 1.0, 1.1), racer("more_programs", 1.0, 1.2), racer("block_rows", 1.0, 1.3))
     assert tried(told(*racers)) == ["block_rows", "more_programs", "pipeline_rows"]
