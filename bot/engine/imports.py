@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -97,6 +98,16 @@ def with_import(module: cst.Module, name: str) -> cst.Module:
     return module.with_changes(body=(*body[:at], new, *body[at:]))
 
 
+def mentions(tree: cst.CSTNode, name: str) -> int:
+    """How often a variable is spoken of, also where it gets its value and in strings that say more than a docstring:
+    annotations, `__all__`."""
+    other = m.Attribute(attr=m.Name(name)) | m.Arg(keyword=m.Name(name))
+    docstrings = {cst.ensure_type(one, cst.Expr).value for one in findall(tree, m.Expr(m.SimpleString()))}
+    texts = [one for one in findall(tree, m.SimpleString()) if one not in docstrings]
+    said = sum(bool(re.search(rf"\b{name}\b", source.code(one))) for one in texts)
+    return len(findall(tree, m.Name(name))) - len(findall(tree, other)) + said
+
+
 def without_unread(module: cst.Module, gone: Sequence[cst.CSTNode]) -> cst.Module:
     """The module without a plain `import name` that nothing but lines which are gone asked for. Raises NotUnderstood
     where somebody said something of it."""
@@ -104,12 +115,12 @@ def without_unread(module: cst.Module, gone: Sequence[cst.CSTNode]) -> cst.Modul
         body: list[Statement] = list(module.body)
         alone = m.SimpleStatementLine(body=[m.Import(names=[m.ImportAlias(m.Name(name), asname=None)])])
         at = next((n for n, one in enumerate(body) if m.matches(one, alone)), None)
-        if at is None or source.loads(module, name) > 1:
+        if at is None or mentions(module, name) > 1:
             continue
         line = cst.ensure_type(body[at], cst.SimpleStatementLine)
         if findall(line, m.Comment()):
             raise NotUnderstood(f"something is said of `import {name}`")
-        if (line.leading_lines or at == 0) and at + 1 < len(body):
+        if (line.leading_lines or at == 0) and at + 1 < len(body) and m.matches(body[at + 1], IMPORT):
             below = [one for one in body[at + 1].leading_lines if one.comment is not None]
             body[at + 1] = body[at + 1].with_changes(leading_lines=(*line.leading_lines, *below))
         module = module.with_changes(body=(*body[:at], *body[at + 1 :]))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.engine import source
-from bot.engine.imports import with_import
+from bot.engine.imports import with_import, without_unread
 from bot.engine.source import NotUnderstood
 
 SORTED_LIKE_LIGER = """
@@ -102,3 +102,29 @@ def test_where_the_name_is_something_else_it_is_not_brought(text: str) -> None:
 def test_without_any_import_there_is_no_place() -> None:
     with pytest.raises(NotUnderstood, match="nothing is imported"):
         brought("x = 1\n")
+
+
+@pytest.mark.parametrize(
+    ("what", "line"),
+    [
+        ("a line", "x = math.pi"),
+        ("a default", "def op(x, limit=math.inf):\n    pass"),
+        ("an annotation", "def op(x: math.Number):\n    pass"),
+        ("an annotation in a string", "def op(x: 'math.Number'):\n    pass"),
+        ("what others may import", "__all__ = ['math']"),
+        ("a place", "places[math.pi] = 1"),
+        ("a decorator", "@math.op\ndef op(x):\n    pass"),
+    ],
+)
+def test_an_import_stays_where_somebody_needs_it(what: str, line: str) -> None:
+    gone = [source.parse("share = math.ceil(1.5)\n").body[0]]
+    text = f"import math\n\nimport torch\n\n{line}\n"
+    assert without_unread(source.parse(text), gone).code == text, what
+    docstring = text.replace(line, "def op(x):\n    '''Some math.'''\n    return x.math(math=x)")
+    assert without_unread(source.parse(docstring), gone).code == docstring.removeprefix("import math\n\n")
+
+
+def test_what_stands_below_the_imports_keeps_its_distance() -> None:
+    gone = [source.parse("share = math.ceil(1.5)\n").body[0]]
+    text = "import torch\n\nimport math\n\n\ndef op(x):\n    pass\n"
+    assert without_unread(source.parse(text), gone).code == text.replace("\nimport math\n", "")
