@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 import libcst.matchers as m
 
@@ -38,3 +40,13 @@ def moves_a_comment(last: cst.Comma | cst.MaybeSentinel, between: cst.Comma | cs
         for comma in (last, followed(last, between))
     )
     return now != then
+
+
+def is_spoken_of(
+    parts: Sequence[cst.Arg] | Sequence[cst.Param], at: int, begin: cst.BaseParenthesizableWhitespace
+) -> bool:
+    """Whether somebody said something of an argument or a parameter: behind it, or in lines above it. `begin`: what
+    stands before the first one."""
+    before = parts[at - 1].comma.whitespace_after if at and isinstance(parts[at - 1].comma, cst.Comma) else begin
+    above = before.empty_lines if isinstance(before, cst.ParenthesizedWhitespace) else ()
+    return bool(findall(parts[at], m.Comment()) or any(line.comment is not None for line in above))

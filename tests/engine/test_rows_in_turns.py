@@ -187,11 +187,90 @@ def test_a_kernel_that_others_launch_is_left_alone() -> None:
         ("a comment on the import", "import math\n", "import math  # for its ceil\n"),
         ("a first row that is made twice", "    cols = tl", "    start = start + 0\n    cols = tl"),
         ("arguments in a list", "2.0, BLOCK_SIZE=", "*[2.0], BLOCK_SIZE="),
+        ("a comment in the range", "tl.range(start, last,", "tl.range(\n        start,  # of its own\n        last,"),
+        ("a comment above the parameter", "    rows_per_program,\n", "    # of each\n    rows_per_program,\n"),
+        ("a comment that speaks of it", "    # all of them", "    # rows_per_program of them"),
+        ("a comment above the argument", "n_cols, rows_per", "n_cols,\n        # shared\n        rows_per"),
+        ("a kernel that others may ask for", "def run(x", "__all__ = ['_double', 'run']\n\n\ndef run(x"),
+        ("64 bits that are 32 again", ".to(tl.int64)", ".to(tl.int64).to(tl.int32)"),
+        ("other rows than all", "    # all of them", "    n_rows = n_rows - 1\n    # all of them"),
+        ("another share than the one that is told", "    cols = tl", "    rows_per_program = 0\n    cols = tl"),
+        ("a neighbour that is asked", "        total += x\n", "        total += tl.where(row + 1 < last, x, 0.0)\n"),
+        ("columns up to the last row", "        total += x\n", "        total += tl.where(cols < last, x, 0.0)\n"),
     ],
 )  # fmt: skip
 def test_the_runs_stay_where_it_is_not_sure(why: str, before: str, after: str) -> None:
     assert ALONE.count(before) == 1
     assert in_turns(ALONE.replace(before, after)) is None, why
+
+
+ADDED = "        total += x\n"
+STORED = "    tl.store(share_ptr + pid * n_cols + cols, total, mask=mask)"
+MADE = "    share = torch.empty(programs, n_cols)"
+
+
+@pytest.mark.parametrize(
+    ("why", "before", "after"),
+    [
+        ("a running maximum", ADDED, "        total = tl.maximum(total, x)\n"),
+        ("a sum that is read on the way", "x * scale, mask", "total, mask"),
+        ("a product", ADDED, "        total *= x\n"),
+        ("a row that is left", STORED, STORED.replace("total", "x")),
+        ("which row was the last", STORED, STORED.replace("total", "total + row")),
+        ("what comes of a sum is no sum", STORED, STORED.replace("total", "total * total")),
+        ("the greatest of the sums", STORED, "    tl.atomic_max(share_ptr + cols, total, mask=mask)"),
+        ("rows that know their program", "x * scale, mask", "x * pid, mask"),
+        ("a number for each program", "    # all of them", "    scale = tl.load(share_ptr + pid)\n    # all of them"),
+        ("sums of runs", "share.sum(0)", "share"),
+        ("sums over columns", "share.sum(0)", "share.sum(1)"),
+        ("the greatest of them for the host", "share.sum(0)", "share.max(0)"),
+        ("sums in a tensor of others", f"{MADE}\n", ""),
+        ("columns on the first axis", MADE, "    share = torch.empty(n_cols, programs)"),
+        ("a launch that takes them", "    return share", "    _scan[(1,)](share)\n    return share"),
+    ],
+)  # fmt: skip
+def test_the_runs_stay_where_it_matters_which_rows_a_program_has(why: str, before: str, after: str) -> None:
+    assert ALONE.count(before) == 1
+    assert in_turns(ALONE.replace(before, after)) is None, why
+
+
+def test_the_runs_stay_where_a_row_needs_the_one_before_it() -> None:
+    begun = ALONE.replace("    # all of them", "    before = total\n    # all of them")
+    assert in_turns(begun) is not None
+    assert in_turns(begun.replace(ADDED, "        total += x * before\n        before = x\n")) is None
+
+
+def test_the_runs_stay_where_a_function_asks_which_program_it_is() -> None:
+    helper = "@triton.jit\ndef _here(n):\n    return n{}\n\n\n@triton.jit\ndef _double("
+    called = ALONE.replace("@triton.jit\ndef _double(", helper).replace("x * scale, mask", "x * _here(scale), mask")
+    assert in_turns(called.replace("{}", "")) is not None
+    assert in_turns(called.replace("{}", " + tl.program_id(0)")) is None
+
+
+def test_a_launch_in_the_other_branch_may_fill_the_shares_instead() -> None:
+    begin = ALONE.index("    # one launch\n")
+    end = ALONE.index("    return share")
+    launch = "".join(f"    {line}" for line in ALONE[begin:end].splitlines(keepends=True))
+    other = "    else:\n        _others[(programs,)](x, share)\n"
+    either = f"{ALONE[:begin]}    if n_cols > 1:\n{launch}{other}{ALONE[end:]}"
+    assert in_turns(either) is not None
+    both = either.replace("    else:\n", "    if n_rows > 1:\n")
+    assert in_turns(both) is None
+
+
+def test_a_loop_in_lines_becomes_one_line_and_a_share_in_the_launch_goes_with_its_import() -> None:
+    lines = "tl.range(\n        start,\n        last,\n        num_stages=ROW_STAGES,\n    )"
+    assert in_turns(ALONE.replace("tl.range(start, last, num_stages=ROW_STAGES)", lines)) == in_turns(ALONE)
+    share = "math.ceil(n_rows / programs)"
+    told = ALONE.replace(f"    rows_per_program = {share}\n", "").replace(
+        "n_cols, rows_per_program,", f"n_cols, {share},"
+    )
+    assert in_turns(told) == in_turns(ALONE)
+
+
+def test_what_the_host_reads_in_a_default_stays() -> None:
+    after = in_turns(ALONE.replace("    # one launch", "    told = lambda n=rows_per_program: n\n    # one launch"))
+    assert after is not None and "    rows_per_program = math.ceil(n_rows / programs)\n" in after
 
 
 def test_an_import_that_others_need_stays_and_one_among_others_goes_without_a_gap() -> None:

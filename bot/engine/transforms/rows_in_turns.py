@@ -8,19 +8,20 @@ parameter goes.
 
 It comes behind `pipeline_rows` and `block_rows`, which look for runs. Refused unless all rows are shared among the
 programs of the one launch, nothing but the bounds of the loop and the mask of a block's rows speaks of the run, rows
-are counted in 64 bits, and no row depends on another: nothing in the loop is atomic, and no turn loads what another
-stores.
+are counted in 64 bits, and no row depends on another: nothing in the loop is atomic, no turn loads what another stores,
+and it is nobody's business which rows a program has (`shares`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import addresses, exchanging, imports, kernels, runs, source
+from bot.engine import addresses, commas, exchanging, imports, kernels, runs, shares, source
 from bot.engine.bindings import times_bound
 from bot.engine.finding import findall
 from bot.engine.runs import Run
@@ -31,8 +32,8 @@ from bot.engine.transforms.rewrite import Rewrite, each_kernel, refuse_long_line
 
 PROGRAMS = "tl.num_programs(0)"
 WHY = "Programs take rows in turns, so that what all of them read at one time lies together."
-SPACE = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
 LESS = m.ComparisonTarget(m.LessThan(), m.Name())
+IN_64_BITS = (f"{runs.PROGRAM}.to(tl.int64)", f"tl.cast({runs.PROGRAM}, tl.int64)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,10 @@ def _line(kernel: cst.FunctionDef, bound: cst.BaseExpression) -> cst.SimpleState
     return cst.ensure_type(found[0], cst.SimpleStatementLine)
 
 
-def _masks(loop: cst.For, end: str) -> list[cst.CSTNode]:
+def _masks(run: Run, end: str) -> list[cst.CSTNode]:
     """The places that ask which rows are there."""
-    found = [cst.ensure_type(one, cst.Comparison) for one in findall(loop, m.Comparison(comparisons=[LESS]))]
+    asked = m.Comparison(left=m.Name(run.row), comparisons=[LESS])
+    found = [cst.ensure_type(one, cst.Comparison) for one in findall(run.loop, asked)]
     targets = [one.comparisons[0].comparator for one in found]
     return [one for one in targets if source.code(one) == end]
 
@@ -81,12 +83,15 @@ def _bounds(kernel: cst.FunctionDef, run: Run) -> Bounds:
     if not isinstance(product, cst.BinaryOperation) or not isinstance(product.operator, cst.Multiply):
         raise NotUnderstood("the first row is not a product")
     sides = [source.code(one) for one in (product.left, product.right) if source.code(one) != run.each]
-    told = {run.each: 2, source.code(begin): 1, source.code(end): 1 + len(_masks(run.loop, source.code(end)))}
+    told = {run.each: 2, source.code(begin): 1, source.code(end): 1 + len(_masks(run, source.code(end)))}
     told[source.code(begin)] += source.loads(last, source.code(begin))
     told[run.each] = source.loads(first, run.each) + source.loads(last, run.each)
     if len(sides) != 1 or any(source.loads(kernel.body, name) != times for name, times in told.items()):
         raise NotUnderstood("more than the loop speaks of the run")
-    if findall(first, m.Comment()) or findall(last, m.Comment()):
+    said = len(re.findall(rf"\b{run.each}\b", source.code(kernel)))
+    if said != 1 + told[run.each] or any(times_bound(kernel, name) for name in (run.each, run.rows)):
+        raise NotUnderstood("somebody speaks of the run, or counts other rows")
+    if any(findall(one, m.Comment()) for one in (first, last, run.call)):
         raise NotUnderstood("something is said of the first row, or of the last")
     return Bounds(first, last, source.code(end), _counted(kernel, sides[0]))
 
@@ -94,7 +99,7 @@ def _bounds(kernel: cst.FunctionDef, run: Run) -> Bounds:
 def _counted(kernel: cst.FunctionDef, program: str) -> str:
     """The program, if its number has 64 bits."""
     made = addresses.names_of(kernel).made.get(program)
-    if "int64" not in (source.code(made) if made is not None else program):
+    if (source.code(made) if made is not None else program) not in IN_64_BITS:
         raise NotUnderstood("rows are counted in 32 bits")
     return program
 
@@ -110,24 +115,19 @@ def _refuse_what_depends(module: cst.Module, kernel: cst.FunctionDef, run: Run) 
 
 def _parameter(kernel: cst.FunctionDef, each: str) -> cst.Param:
     """What says how many rows a program takes, in a place that others do not lean on."""
-    found = [one for one in kernel.params.params[:-1] if one.name.value == each]
-    if len(found) != 1 or findall(found[0], m.Comment()):
+    found = [at for at, one in enumerate(kernel.params.params[:-1]) if one.name.value == each]
+    if len(found) != 1 or commas.is_spoken_of(kernel.params.params, found[0], kernel.whitespace_before_params):
         raise NotUnderstood("the parameter cannot go")
-    return found[0]
+    return kernel.params.params[found[0]]
 
 
 def _in_kernel(kernel: cst.FunctionDef, run: Run, step: str, bounds: Bounds) -> cst.FunctionDef:
     times = f" * {step}" if step else ""
     parameter = _parameter(kernel, run.each)
-    begin, end, *_, stages = run.call.args
-    new = [
-        begin.with_changes(value=source.expression(bounds.program + times), comma=SPACE),
-        end.with_changes(value=cst.Name(run.rows), comma=SPACE),
-        cst.Arg(source.expression(PROGRAMS + times), comma=SPACE),
-        stages,
-    ]
-    masks = {one: cst.Name(run.rows) for one in _masks(run.loop, bounds.end)}
-    loop = cst.ensure_type(source.exchanged(run.loop, {run.call: run.call.with_changes(args=new), **masks}), cst.For)
+    stages = source.code(run.call.args[-1].value)
+    new = f"tl.range({bounds.program}{times}, {run.rows}, {PROGRAMS}{times}, num_stages={stages})"
+    masks = {one: cst.Name(run.rows) for one in _masks(run, bounds.end)}
+    loop = cst.ensure_type(source.exchanged(run.loop, {run.call: source.expression(new), **masks}), cst.For)
     loop = loop.with_changes(leading_lines=(*loop.leading_lines, *source.comment_lines(WHY)))
     changes: exchanging.New = {parameter: (), bounds.first: (), bounds.last: (), run.loop: (loop,)}
     changed = cst.ensure_type(exchanging.exchanged(kernel, changes), cst.FunctionDef)
@@ -138,16 +138,18 @@ def _in_kernel(kernel: cst.FunctionDef, run: Run, step: str, bounds: Bounds) -> 
 def _told(site: LaunchSite, kernel: cst.FunctionDef, each: str) -> cst.Arg:
     """What the launch says of it, in a place that others do not lean on."""
     value = runs.given(site, kernel, each)
-    (found,) = [arg for arg in site.call.args if arg.value is value]
-    if any(arg.star == "*" for arg in site.call.args) or site.call.args[-1] is found or findall(found, m.Comment()):
+    args = site.call.args
+    (at,) = [at for at, arg in enumerate(args) if arg.value is value]
+    spoken_of = commas.is_spoken_of(args, at, site.call.whitespace_before_args)
+    if any(arg.star == "*" for arg in args) or args[-1] is args[at] or spoken_of:
         raise NotUnderstood("the launch would say something else")
-    return found
+    return args[at]
 
 
 def _no_longer(site: LaunchSite, told: cst.Arg) -> list[cst.CSTNode]:
     """The line of the host that nobody needs any more."""
     name = source.code(told.value)
-    if not isinstance(told.value, cst.Name) or source.loads(site.function, name) > 1:
+    if not isinstance(told.value, cst.Name) or imports.mentions(site.function, name) > 2:
         return []
     at = source.last_binding(site, name)
     line = source.statements(site.function)[at] if at is not None else None
@@ -161,16 +163,19 @@ def _in_turns(module: cst.Module, name: str, relied_on: Collection[str]) -> cst.
     assert kernel is not None
     run, step = _run(kernel)
     found = source.sites(module, name)
-    if len(found) != 1 or name in relied_on or len(findall(module, m.Name(name))) != 2:
+    if len(found) != 1 or name in relied_on or imports.mentions(module, name) != 2:
         raise NotUnderstood(f"{name} is launched {len(found)} times, or others know it")
     runs.shares_all_rows(found[0], kernel, run)
     _refuse_what_depends(module, kernel, run)
     told = _told(found[0], kernel, run.each)
     gone = _no_longer(found[0], told)
-    changed = _in_kernel(kernel, run, step, _bounds(kernel, run))
+    bounds = _bounds(kernel, run)
+    lines = (bounds.first, bounds.last)
+    shares.refuse_what_tells_programs_apart(module, found[0], kernel, run, bounds.program, lines)
+    changed = _in_kernel(kernel, run, step, bounds)
     changes: exchanging.New = {kernel: (changed,), told: (), **dict.fromkeys(gone, ())}
     after = cst.ensure_type(exchanging.exchanged(module, changes), cst.Module)
-    return imports.without_unread(after, gone)
+    return imports.without_unread(after, (*gone, told))
 
 
 def rewrite(text: str, relied_on: Collection[str] = ()) -> Rewrite | None:
