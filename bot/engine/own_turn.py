@@ -33,7 +33,13 @@ def _read(kernel: cst.FunctionDef, loop: cst.For) -> list[str]:
     local = [name for name in bound_in(kernel.body) if name not in parameters and name not in made and name != counter]
     order = [*(name for name in parameters if name not in constants), *local, counter]
     order += [name for name in parameters if name in constants]
-    return [name for name in order if source.loads(loop.body, name)]
+    lines = source.statements(kernel)
+    before = lines[: next(at for at, line in enumerate(lines) if line is loop)]
+    sure = {counter, *parameters, *(name for line in before for name in source.targets(line))}
+    read = [name for name in order if source.loads(loop.body, name)]
+    if not sure.issuperset(read):
+        raise NotUnderstood("a turn may read what is not there in every case")
+    return read
 
 
 def _name(module: cst.Module, kernel: cst.FunctionDef) -> str:
@@ -53,7 +59,8 @@ def of_loop(module: cst.Module, kernel: cst.FunctionDef, loop: cst.For, sums: Se
     parameters = [f"{one}: {said[one]}" if one in said else one for one in (*sums, *read)]
     given = ", ".join(sums)
     wide = "".join(f"\n    {one}," for one in parameters)
-    empty = cst.ensure_type(cst.parse_statement(f"@triton.jit\ndef {name}({wide}\n):\n    pass\n"), cst.FunctionDef)
+    empty = cst.ensure_type(cst.parse_statement(f"def {name}({wide}\n):\n    pass\n"), cst.FunctionDef)
+    empty = empty.with_changes(decorators=[one.with_changes(leading_lines=()) for one in kernel.decorators])
     last = cst.ensure_type(cst.parse_statement(f"return {given}"), cst.SimpleStatementLine)
     lines = [*loop.body.body, last.with_changes(leading_lines=loop.body.footer)]
     arguments = "".join(f"\n    {one}," for one in (*sums, *read))

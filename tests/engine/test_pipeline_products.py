@@ -145,6 +145,12 @@ def test_of_many_programs_each_goes_on_as_before_and_both_loops_take_the_same_tu
     assert after == expected.replace("@triton.jit\ndef _mix(", turn + "@triton.jit\ndef _mix(")
 
 
+def test_a_turn_is_decorated_as_its_kernel() -> None:
+    """`triton` itself may be a name of nothing."""
+    after = pipelined(PRODUCT.replace("import triton\n", "from triton import jit\n").replace("@triton.jit", "@jit"))
+    assert after is not None and "\n\n\n@jit\ndef _mix_turn(" in after and "@triton" not in after
+
+
 def test_what_is_said_of_a_kernel_stays_with_it() -> None:
     heading, of_it = "# --- products ---\n\n\n", "# a row and a weight\n"
     after = pipelined(PRODUCT.replace("@triton.jit\n", f"{heading}{of_it}@triton.jit\n"))
@@ -175,11 +181,17 @@ def test_what_is_said_in_a_turn_stays_with_it_and_what_is_said_of_the_loop_with_
         ("an end that two masks do not agree on", "mask=n_offs < N)", "mask=n_offs < M)"),
         ("a constant that the kernel makes", "    # over", "    twice: tl.constexpr = 2 * K\n    # over"),
         ("a name that is taken", "def run(x, w", "_mix_turn = 3\n\n\ndef run(x, w"),
+        (
+            "what is there in some cases alone",
+            "            x = x.to(tl.float32)\n",
+            "            x = x.to(tl.float32) * twice\n",
+        ),
     ],
 )  # fmt: skip
 def test_whatever_the_grid_is_when_nobody_knows_how_many_programs_there_are(why: str, before: str, after: str) -> None:
     assert PRODUCT.count(before) == 1
-    text = pipelined(PRODUCT.replace(before, after))
+    begun = PRODUCT.replace("    # over", "    if WIDER:\n        twice = 2.0\n    # over")
+    text = pipelined(begun.replace(before, after))
     assert text is not None and "for k0 in tl.range(0, K, BLOCK_K, num_stages=STEP_STAGES):" in text, why
     assert "tl.static_range" not in text and "programs" not in text, why
 
@@ -260,6 +272,7 @@ def test_kernels_of_rows_have_no_products(kernel: str) -> None:
         ("a hint", "            mask=(n_offs", "            eviction_policy='evict_last',\n            mask=(n_offs"),
         ("a pointer behind something", "x_ptr + n_offs", "0 + x_ptr + n_offs"),
         ("a name that is taken", "    # over", "    step_bits = 1\n    # over"),
+        ("a counter that outlives it", "    out = acc", "    end = k0 + BLOCK_K\n    out = acc"),
     ],
 )  # fmt: skip
 def test_the_loop_stays_written_out_when_it_is_not_sure(why: str, before: str, after: str) -> None:

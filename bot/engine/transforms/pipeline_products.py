@@ -64,6 +64,9 @@ def _walk(kernel: cst.FunctionDef, loop: cst.For) -> cst.Call:
     columns = findall(loop.body, step)
     if not columns or source.loads(loop.body, source.code(counter)) != len(columns):
         raise NotUnderstood("its counter is for more than the columns of a step")
+    elsewhere = sum(source.loads(line, source.code(counter)) for line in source.statements(kernel) if line is not loop)
+    if elsewhere:
+        raise NotUnderstood("its counter is known outside of it")
     return call
 
 
