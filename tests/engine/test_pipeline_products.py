@@ -246,6 +246,9 @@ def test_kernels_of_rows_have_no_products(kernel: str) -> None:
     assert not pipeline_products.applies(sample(kernel))
 
 
+END = "        acc += tl.dot(x, w)\n        two: tl.constexpr = 2\n\n    out = two * acc"
+
+
 @pytest.mark.parametrize(
     ("why", "before", "after"),
     [
@@ -261,11 +264,14 @@ def test_kernels_of_rows_have_no_products(kernel: str) -> None:
         ("a loop in it", "        squares += ", "        for i in range(2):\n            i = i\n        squares += "),
         ("no product", "acc += tl.dot(x, w)", "acc += tl.sum(x) + tl.sum(w)"),
         ("a sum that begins elsewhere", "tl.zeros((BLOCK_N,), tl.float32)", "tl.full((BLOCK_N,), 1.0, tl.float32)"),
+        ("one number that becomes many", "tl.zeros((BLOCK_N,), tl.float32)", "tl.zeros((1,), tl.float32)"),
+        ("a column that becomes a block", "tl.zeros((BLOCK_N, BLOCK_M)", "tl.zeros((BLOCK_N, 1)"),
         ("a sum in half precision", "tl.zeros((BLOCK_N,), tl.float32)", "tl.zeros((BLOCK_N,), tl.float16)"),
         ("a sum that begins a second time", "    # over", "    acc = acc * 2\n    # over"),
         ("a sum that is read in the loop", "tl.sum(x * x, axis=1)", "tl.sum(x * x, axis=1) + squares * 0"),
         ("a product of turns", "squares += tl.sum", "squares *= tl.sum"),
         ("what a turn made outlives it", "    out = acc", "    out = tl.sum(w) + acc"),
+        ("a constant that outlives it", "        acc += tl.dot(x, w)\n\n    out = acc", END),
         ("what is made before it", "    # over", "    x = 0.0\n    # over"),
         ("a length that nobody knows", "n_offs = tl.program_id(0)", "n_offs = 0 * tl.arange(0, 2)"),
         ("a row", "w_ptr + k_offs[:, None] * M + m_offs[None, :]", "w_ptr + k_offs[:, None] * M"),

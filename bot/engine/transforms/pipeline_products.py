@@ -27,7 +27,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import addresses, kernels, own_turn, source
-from bot.engine.bindings import times_bound
+from bot.engine.bindings import bound_in, times_bound
 from bot.engine.finding import findall
 from bot.engine.source import LONGEST, NotUnderstood
 from bot.engine.transforms.pipeline_steps import BITS, LEAVES, MOST_BYTES, NESTED, PARAMETER, STAGES
@@ -37,8 +37,11 @@ WHY = "The blocks to come are loaded while these are multiplied, as long as they
 FEW, PROGRAMS = 256, "programs"
 """Two on a multiprocessor, of the 132 that an H200 has, are few."""
 WHY_FEW = "Of few programs each loads the blocks to come while these are multiplied; of many, others work meanwhile."
+SIZES = m.Tuple(elements=[m.AtLeastN(m.Element(m.DoesNotMatch(m.Integer("1"))), n=1)])
+"""One zero becomes many with the first turn, and a loop that is run keeps its shapes."""
 ZERO = m.Call(
-    func=m.Attribute(m.Name("tl"), m.Name("zeros")), args=[m.Arg(), m.Arg(m.Attribute(m.Name("tl"), m.Name("float32")))]
+    func=m.Attribute(m.Name("tl"), m.Name("zeros")),
+    args=[m.Arg(SIZES), m.Arg(m.Attribute(m.Name("tl"), m.Name("float32")))],
 )
 
 
@@ -93,8 +96,8 @@ def _refuse_what_lasts(kernel: cst.FunctionDef, loop: cst.For) -> None:
             raise NotUnderstood(f"{name} is no sum that begins with zero")
         if any(not isinstance(one.operator, cst.AddAssign) for one in within):
             raise NotUnderstood(f"{name} is more than a sum")
-    made = {name for line in findall(loop.body, m.SimpleStatementLine()) for name in source.targets(line)}
-    if any(len(findall(kernel, m.Name(name))) != len(findall(loop.body, m.Name(name))) for name in made - sums):
+    made = bound_in(loop.body).keys() - sums
+    if any(len(findall(kernel, m.Name(name))) != len(findall(loop.body, m.Name(name))) for name in made):
         raise NotUnderstood("what a turn makes is known outside of it")
 
 
