@@ -164,7 +164,9 @@ def value_of(site: LaunchSite, node: cst.BaseExpression) -> cst.BaseExpression:
     if at is None or not source.is_plain(source.statements(site.function)[at], node.value):
         return node
     value = source.value(cst.ensure_type(source.statements(site.function)[at], cst.SimpleStatementLine))
-    since = source.statements(site.function)[at + 1 : site.position]
+    lines = source.statements(site.function)
+    holds = [one for one in lines[site.position : site.position + 1] if not isinstance(one, cst.SimpleStatementLine)]
+    since = (*lines[at + 1 : site.position], *holds)
     stale = any(findall(value, m.Name(name)) for later in since for name in bound_in(later))
     return node if stale else value
 

@@ -258,6 +258,14 @@ def test_a_launch_in_the_other_branch_may_fill_the_shares_instead() -> None:
     assert in_turns(both) is None
 
 
+def test_the_runs_stay_where_the_branch_of_the_launch_counts_other_rows() -> None:
+    begin, end = ALONE.index("    # one launch\n"), ALONE.index("    return share")
+    launch = "".join(f"    {line}" for line in ALONE[begin:end].splitlines(keepends=True))
+    within = f"{ALONE[:begin]}    with torch.no_grad():\n{launch}{ALONE[end:]}"
+    assert in_turns(within) is not None
+    assert in_turns(within.replace("no_grad():\n", "no_grad():\n        n_rows = 2 * n_rows\n")) is None
+
+
 def test_a_loop_in_lines_becomes_one_line_and_a_share_in_the_launch_goes_with_its_import() -> None:
     lines = "tl.range(\n        start,\n        last,\n        num_stages=ROW_STAGES,\n    )"
     assert in_turns(ALONE.replace("tl.range(start, last, num_stages=ROW_STAGES)", lines)) == in_turns(ALONE)
