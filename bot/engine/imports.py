@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import source
-from bot.engine.bindings import bound_in
+from bot.engine.bindings import bound_in, root
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
 
@@ -125,3 +126,25 @@ def without_unread(module: cst.Module, gone: Sequence[cst.CSTNode]) -> cst.Modul
             body[at + 1] = body[at + 1].with_changes(leading_lines=(*line.leading_lines, *below))
         module = module.with_changes(body=(*body[:at], *body[at + 1 :]))
     return module
+
+
+@lru_cache(maxsize=16)
+def of_others(module: cst.Module) -> frozenset[str]:
+    """Names that imports bring, wherever they stand, but those of triton: what such a function does nobody knows."""
+    found: set[str] = set()
+    for one in findall(module, m.ImportFrom() | m.Import()):
+        line = cst.ensure_type(one, cst.ImportFrom | cst.Import)
+        where = "" if isinstance(line, cst.Import) or line.module is None else f"{source.code(line.module)}."
+        aliases = () if isinstance(line.names, cst.ImportStar) else line.names
+        found.update(
+            source.code(alias.asname.name if alias.asname is not None else alias.name).split(".")[0]
+            for alias in aliases
+            if f"{where}{source.code(alias.name)}".split(".")[0] != "triton"
+        )
+    return frozenset(found)
+
+
+def calls_others(module: cst.Module, node: cst.CSTNode) -> bool:
+    """Whether anything within calls a function that another file brings."""
+    called = {source.code(root(cst.ensure_type(one, cst.Call).func)) for one in findall(node, m.Call())}
+    return not called.isdisjoint(of_others(module))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import addresses, host_tensors, kernels, runs, source
+from bot.engine import addresses, host_tensors, imports, kernels, runs, source
 from bot.engine.bindings import bound_in, times_bound
 from bot.engine.finding import findall, nodes
 from bot.engine.runs import Run
@@ -60,7 +60,11 @@ def _asks(module: cst.Module, name: str, seen: frozenset[str] = frozenset()) -> 
     if helper is None or name in seen:
         return False
     called = {kernels.called_name(call) for call in kernels.calls(helper)}
-    return "program_id" in called or any(_asks(module, one, seen | {name}) for one in called)
+    return (
+        "program_id" in called
+        or imports.calls_others(module, helper)
+        or any(_asks(module, one, seen | {name}) for one in called)
+    )
 
 
 def _stored(kernel: cst.FunctionDef, run: Run) -> list[cst.Call]:
@@ -82,6 +86,8 @@ def refuse_what_tells_programs_apart(
     places = [call.args[0].value for call in stored]
     if any(_asks(module, kernels.called_name(call)) for call in kernels.calls(kernel)):
         raise NotUnderstood("a function of the file asks which program it is")
+    if imports.calls_others(module, kernel):
+        raise NotUnderstood("a function of another file may ask which program it is")
     known = sum(source.loads(part, program) for part in (*bounds, *places))
     if program.isidentifier() and source.loads(kernel.body, program) != known:
         raise NotUnderstood("which program it is matters to more than the bounds and the place of its sums")

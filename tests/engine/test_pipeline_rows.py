@@ -205,6 +205,20 @@ def _twice(x):
 """
 
 
+@pytest.mark.parametrize(
+    ("brought", "called", "taken"),
+    [
+        ("from lib import half", "half", False),
+        ("import lib", "lib.half", False),
+        ("from lib import half", "tl.abs", True),
+    ],
+)
+def test_a_function_of_another_file_may_load(brought: str, called: str, taken: bool) -> None:
+    text = RUN.replace("import torch\n", f"import torch\n{brought}\n")
+    text = text.replace("        row_ptr =", f"        total += {called}(total)\n        row_ptr =")
+    assert (pipelined(text) is not None) is taken
+
+
 @pytest.mark.parametrize(("called", "taken"), [("_of", False), ("_more", False), ("_twice", True)])
 def test_a_function_of_the_file_may_work_out_but_not_load(called: str, taken: bool) -> None:
     handed = "total" if taken else "out_ptr + row * x_stride, cols, mask"

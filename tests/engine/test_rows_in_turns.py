@@ -281,6 +281,23 @@ def test_what_the_host_reads_in_a_default_stays() -> None:
     assert after is not None and "    rows_per_program = math.ceil(n_rows / programs)\n" in after
 
 
+@pytest.mark.parametrize(
+    "brought", ["from lib import half", "import lib", "from . import lib", "import lib.ops as lib"]
+)
+def test_what_a_function_of_another_file_does_nobody_knows(brought: str) -> None:
+    called = "half" if "half" in brought else "lib.half"
+    text = ALONE.replace("import torch\n", f"import torch\n{brought}\n")
+    assert in_turns(text) is not None
+    assert in_turns(text.replace("        total += x\n", f"        total += {called}(x)\n")) is None
+    assert in_turns(text.replace("    total = tl", f"    {called}(cols)\n    total = tl")) is None
+    helper = "@triton.jit\ndef twice(x):\n    return 2 * {}(x)\n\n\n@triton.jit\ndef _double("
+    through = text.replace("        total += x\n", "        total += twice(x)\n")
+    assert in_turns(through.replace("@triton.jit\ndef _double(", helper.format("tl.abs"))) is not None
+    assert in_turns(through.replace("@triton.jit\ndef _double(", helper.format(called))) is None
+    triton = ALONE.replace("import torch\n", "import torch\nfrom triton.language.math import rsqrt\n")
+    assert in_turns(triton.replace("        total += x\n", "        total += rsqrt(x)\n")) is not None
+
+
 def test_an_import_that_others_need_stays_and_one_among_others_goes_without_a_gap() -> None:
     needed = in_turns(ALONE.replace("share.sum(0)", "share.sum(0) * math.sqrt(1.0)"))
     assert needed is not None and "import math\n\nimport torch\n" in needed

@@ -145,7 +145,7 @@ def _limit(kernel: cst.FunctionDef, name: str) -> str:
     place = m.Name(name) | m.Subscript(value=m.Name(name))
     found = findall(kernel, m.Comparison(left=place, comparisons=[m.ComparisonTarget(m.LessThan(), m.Name())]))
     said = {source.code(cst.ensure_type(one, cst.Comparison).comparisons[0].comparator) for one in found}
-    if len(said) != 1 or not said <= kernels.constants(kernel):
+    if len(said) != 1 or not said <= kernels.constants(kernel) or any(times_bound(kernel, one) for one in said):
         raise NotUnderstood("nobody knows how many programs there are")
     return said.pop()
 

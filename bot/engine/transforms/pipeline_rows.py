@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from bot.engine import addresses, host_tensors, kernels, runs, source
+from bot.engine import addresses, host_tensors, imports, kernels, runs, source
 from bot.engine.bindings import times_bound
 from bot.engine.runs import Run
 from bot.engine.source import LaunchSite, NotUnderstood
@@ -77,7 +77,11 @@ def _touches(module: cst.Module, name: str, seen: frozenset[str] = frozenset()) 
         return False
     called = {kernels.called_name(call) for call in kernels.calls(helper)}
     accesses = called & {"load", "store"} or any(one.startswith("atomic") for one in called)
-    return bool(accesses) or any(_touches(module, one, seen | {name}) for one in called)
+    return (
+        bool(accesses)
+        or imports.calls_others(module, helper)
+        or any(_touches(module, one, seen | {name}) for one in called)
+    )
 
 
 def refuse_dependent(module: cst.Module, kernel: cst.FunctionDef, run: Run) -> None:
@@ -85,6 +89,8 @@ def refuse_dependent(module: cst.Module, kernel: cst.FunctionDef, run: Run) -> N
     names, parameters = addresses.names_of(kernel), source.parameters(kernel)
     if any(_touches(module, kernels.called_name(call)) for call in kernels.calls(run.loop)):
         raise NotUnderstood("a function of the file reads or writes in the loop")
+    if imports.calls_others(module, run.loop):
+        raise NotUnderstood("a function of another file may read or write in the loop")
     loads, stores = (
         [
             (runs.base_of(call.args[0].value, names, parameters), sorted(addresses.terms(call.args[0].value, names)))
