@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -128,20 +128,25 @@ def without_unread(module: cst.Module, gone: Sequence[cst.CSTNode]) -> cst.Modul
     return module
 
 
+def _brought_by(module: cst.Module, lines: m.BaseMatcherNode) -> Iterator[tuple[str, str]]:
+    for found in findall(module, lines):
+        line = cst.ensure_type(found, cst.ImportFrom | cst.Import)
+        where = "" if isinstance(line, cst.Import) else f"{source.code(line.module) if line.module else ''}."
+        for alias in () if isinstance(line.names, cst.ImportStar) else line.names:
+            name = source.code(alias.asname.name if alias.asname is not None else alias.name)
+            yield name, f"{where}{source.code(alias.name)}"
+
+
+def brought(module: cst.Module) -> Iterator[tuple[str, str]]:
+    """(name, where from) of each name that the module imports from another, wherever it does."""
+    yield from _brought_by(module, m.ImportFrom())
+
+
 @lru_cache(maxsize=16)
 def of_others(module: cst.Module) -> frozenset[str]:
     """Names that imports bring, wherever they stand, but those of triton: what such a function does nobody knows."""
-    found: set[str] = set()
-    for one in findall(module, m.ImportFrom() | m.Import()):
-        line = cst.ensure_type(one, cst.ImportFrom | cst.Import)
-        where = "" if isinstance(line, cst.Import) or line.module is None else f"{source.code(line.module)}."
-        aliases = () if isinstance(line.names, cst.ImportStar) else line.names
-        found.update(
-            source.code(alias.asname.name if alias.asname is not None else alias.name).split(".")[0]
-            for alias in aliases
-            if f"{where}{source.code(alias.name)}".split(".")[0] != "triton"
-        )
-    return frozenset(found)
+    every = (*_brought_by(module, m.Import()), *brought(module))
+    return frozenset(name.split(".")[0] for name, where in every if where.split(".")[0] != "triton")
 
 
 def calls_others(module: cst.Module, node: cst.CSTNode) -> bool:

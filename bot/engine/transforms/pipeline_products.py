@@ -34,7 +34,7 @@ from bot.engine.transforms.pipeline_steps import BITS, LEAVES, MOST_BYTES, NESTE
 from bot.engine.transforms.rewrite import Rewrite, each_kernel
 
 WHY = "The blocks to come are loaded while these are multiplied, as long as they fit into shared memory."
-FEW, PROGRAMS = 256, "programs"
+FEW, COUNT = 256, "programs"
 """Two on a multiprocessor, of the 132 that an H200 has, are few."""
 WHY_FEW = "Of few programs each loads the blocks to come while these are multiplied; of many, others work meanwhile."
 SIZES = m.Tuple(elements=[m.AtLeastN(m.Element(m.DoesNotMatch(m.Integer("1"))), n=1)])
@@ -209,10 +209,10 @@ def _where_programs_are_few(module: cst.Module, kernel: cst.FunctionDef, product
         one.with_changes(body=one.body.with_changes(body=[turn.call], footer=()), leading_lines=())
         for one in (_ahead(product, cst.Integer(str(STAGES))), product.loop)
     )
-    test = source.expression(f"{BITS} <= {MOST_BYTES * 8} and {PROGRAMS} <= {FEW}")
+    test = source.expression(f"{BITS} <= {MOST_BYTES * 8} and {COUNT} <= {FEW}")
     lines = [
         _bits(product, WHY_FEW),
-        source.assignment(f"{PROGRAMS}: tl.constexpr = {programs}"),
+        source.assignment(f"{COUNT}: tl.constexpr = {programs}"),
         cst.If(test, cst.IndentedBlock([ahead]), cst.Else(cst.IndentedBlock([before]))),
     ]
     changed = cst.ensure_type(source.spliced(cst.Module([kernel]), [(product.loop, lines)]).body[0], cst.FunctionDef)
@@ -222,7 +222,7 @@ def _where_programs_are_few(module: cst.Module, kernel: cst.FunctionDef, product
 def _pipelined(module: cst.Module, name: str) -> cst.Module:
     kernel = source.kernel_named(module, name)
     assert kernel is not None
-    if findall(kernel, m.Name(PARAMETER) | m.Name(BITS) | m.Name(PROGRAMS)):
+    if findall(kernel, m.Name(PARAMETER) | m.Name(BITS) | m.Name(COUNT)):
         raise NotUnderstood("it loads ahead already, or a name is taken")
     products = []
     for loop in (line for line in source.statements(kernel) if isinstance(line, cst.For)):

@@ -30,7 +30,7 @@ from bot.engine.transforms import block_rows
 from bot.engine.transforms.pipeline_rows import refuse_dependent
 from bot.engine.transforms.rewrite import Rewrite, each_kernel, refuse_long_lines
 
-PROGRAMS = "tl.num_programs(0)"
+ALL_PROGRAMS = "tl.num_programs(0)"
 WHY = "Programs take rows in turns, so that what all of them read at one time lies together."
 LESS = m.ComparisonTarget(m.LessThan(), m.Name())
 IN_64_BITS = (f"{runs.PROGRAM}.to(tl.int64)", f"tl.cast({runs.PROGRAM}, tl.int64)")
@@ -53,10 +53,10 @@ def _run(kernel: cst.FunctionDef) -> tuple[Run, str]:
         run = runs.blocks_of(kernel)
     except NotUnderstood:
         run = runs.run_of(kernel)
-    _, _, *step, stages = run.call.args if len(run.call.args) > 2 else (None, None, None)
-    if stages is None or stages.keyword is None:
+    *plain, last = run.call.args
+    if last.keyword is None:
         raise NotUnderstood("it does not load ahead")
-    return run, source.code(step[0].value) if step else ""
+    return run, source.code(plain[2].value) if len(plain) > 2 else ""
 
 
 def _line(kernel: cst.FunctionDef, bound: cst.BaseExpression) -> cst.SimpleStatementLine:
@@ -83,9 +83,11 @@ def _bounds(kernel: cst.FunctionDef, run: Run) -> Bounds:
     if not isinstance(product, cst.BinaryOperation) or not isinstance(product.operator, cst.Multiply):
         raise NotUnderstood("the first row is not a product")
     sides = [source.code(one) for one in (product.left, product.right) if source.code(one) != run.each]
-    told = {run.each: 2, source.code(begin): 1, source.code(end): 1 + len(_masks(run, source.code(end)))}
-    told[source.code(begin)] += source.loads(last, source.code(begin))
-    told[run.each] = source.loads(first, run.each) + source.loads(last, run.each)
+    told = {
+        run.each: source.loads(first, run.each) + source.loads(last, run.each),
+        source.code(begin): 1 + source.loads(last, source.code(begin)),
+        source.code(end): 1 + len(_masks(run, source.code(end))),
+    }
     if len(sides) != 1 or any(source.loads(kernel.body, name) != times for name, times in told.items()):
         raise NotUnderstood("more than the loop speaks of the run")
     said = len(re.findall(rf"\b{run.each}\b", source.code(kernel)))
@@ -125,7 +127,7 @@ def _in_kernel(kernel: cst.FunctionDef, run: Run, step: str, bounds: Bounds) -> 
     times = f" * {step}" if step else ""
     parameter = _parameter(kernel, run.each)
     stages = source.code(run.call.args[-1].value)
-    new = f"tl.range({bounds.program}{times}, {run.rows}, {PROGRAMS}{times}, num_stages={stages})"
+    new = f"tl.range({bounds.program}{times}, {run.rows}, {ALL_PROGRAMS}{times}, num_stages={stages})"
     masks = {one: cst.Name(run.rows) for one in _masks(run, bounds.end)}
     loop = cst.ensure_type(source.exchanged(run.loop, {run.call: source.expression(new), **masks}), cst.For)
     loop = loop.with_changes(leading_lines=(*loop.leading_lines, *source.comment_lines(WHY)))

@@ -17,12 +17,10 @@ softcap's does, most launches take none, and it is left alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import kernels, own_function, source
+from bot.engine import imports, kernels, own_function, source
 from bot.engine.finding import findall, nodes
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite
@@ -45,19 +43,10 @@ def _tanh_by_exp2(x):
 """
 
 
-def _imports(module: cst.Module) -> Iterator[tuple[str, str]]:
-    """(name, where from) of each name that the module imports, wherever it does."""
-    for found in findall(module, m.ImportFrom()):
-        line = cst.ensure_type(found, cst.ImportFrom)
-        for alias in () if isinstance(line.names, cst.ImportStar) else line.names:
-            name = source.code(alias.asname.name if alias.asname is not None else alias.name)
-            yield name, f"{source.code(line.module) if line.module is not None else ''}.{source.code(alias.name)}"
-
-
 def _spelling(module: cst.Module) -> str:
     """How the module says libdevice's tanh. Raises NotUnderstood where it does not, or says something else so."""
-    whole = [where for name, where in _imports(module) if name == NAME]
-    library = [where for name, where in _imports(module) if name == LIBRARY]
+    whole = [where for name, where in imports.brought(module) if name == NAME]
+    library = [where for name, where in imports.brought(module) if name == LIBRARY]
     for said, brought in ((NAME, whole), (f"{LIBRARY}.{NAME}", library)):
         if brought:
             ours = all(where.startswith(f"{HOME}.") and where.endswith(f".{said.split('.')[0]}") for where in brought)
