@@ -14,7 +14,19 @@ from bot.judge.driver import Driver
 from bot.judge.inputs import DTYPES
 from bot.judge.layout import Layout, key_of, scratch_of
 from bot.worker.contract import ContractError, read_bytes
-from bot.worker.contract.tape import MAX_CUBIN, READS, Item, Kernel, Left, Operation, Pointer, Scalar, Tape, View
+from bot.worker.contract.tape import (
+    MAX_CUBIN,
+    READS,
+    Descriptor,
+    Given,
+    Item,
+    Kernel,
+    Left,
+    Operation,
+    Pointer,
+    Tape,
+    View,
+)
 
 _SCALARS: dict[int, Any] = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_uint32, 8: ctypes.c_uint64}
 _SIZES = {"i1": 1, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8, "u64": 8, "fp32": 4, "fp64": 8}
@@ -177,12 +189,17 @@ class Arm:
             self._functions[key] = self._driver.function(cubin, step.symbol, step.shared)
         return self._functions[key]
 
-    def _value(self, lane: Lane, argument: Pointer | Scalar) -> Any:
+    def _address(self, lane: Lane, told: Pointer | Descriptor) -> int:
+        made = self._made.get((lane.base, told.region))
+        if made is not None:
+            return int(made.untyped_storage().data_ptr()) + told.offset
+        return lane.address(self._offsets[told.region] + told.offset)
+
+    def _value(self, lane: Lane, argument: Given) -> Any:
         if isinstance(argument, Pointer):
-            made = self._made.get((lane.base, argument.region))
-            if made is not None:
-                return ctypes.c_uint64(made.untyped_storage().data_ptr() + argument.offset)
-            return ctypes.c_uint64(lane.address(self._offsets[argument.region] + argument.offset))
+            return ctypes.c_uint64(self._address(lane, argument))
+        if isinstance(argument, Descriptor):
+            return self._driver.tensor_map(self._address(lane, argument), argument)
         return _SCALARS[_SIZES[argument.kind]](argument.bits)
 
     def _view(self, lane: Lane, view: View) -> torch.Tensor:

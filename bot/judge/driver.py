@@ -6,6 +6,8 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+from bot.worker.contract.tape import ELEMENTS, Descriptor
+
 INT, SIZE, U64 = ctypes.c_int, ctypes.c_size_t, ctypes.c_uint64
 MAX_DYNAMIC_SHARED = 8
 """CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES."""
@@ -29,6 +31,12 @@ class _Properties(ctypes.Structure):
 
 class _Access(ctypes.Structure):
     _fields_ = [("location_type", INT), ("location_id", INT), ("flags", INT)]
+
+
+MAP_BYTES, MAP_ALIGNED = 128, 64
+"""Of a CUtensorMap."""
+FETCHED = 2
+"""CU_TENSOR_MAP_L2_PROMOTION_L2_128B: as Triton has it."""
 
 
 class DriverError(RuntimeError):
@@ -98,6 +106,29 @@ class Driver:
         if shared > PLAIN_SHARED:
             self._call("cuFuncSetAttribute", function, INT(MAX_DYNAMIC_SHARED), INT(shared))
         return function
+
+    def tensor_map(self, address: int, told: Descriptor) -> Any:
+        """What a kernel is handed for a described tensor. The driver counts dimensions from the innermost on."""
+        raw = (ctypes.c_uint8 * (MAP_BYTES + MAP_ALIGNED))()
+        made = (ctypes.c_uint8 * MAP_BYTES).from_buffer(raw, -ctypes.addressof(raw) % MAP_ALIGNED)
+        rank = len(told.shape)
+        steps = [step * ELEMENTS[told.element] for step in told.stride[-2::-1]]
+        self._call(
+            "cuTensorMapEncodeTiled",
+            made,
+            INT(told.element),
+            ctypes.c_uint32(rank),
+            ctypes.c_void_p(address),
+            (U64 * rank)(*told.shape[::-1]),
+            (U64 * rank)(*steps),
+            (ctypes.c_uint32 * rank)(*told.block[::-1]),
+            (ctypes.c_uint32 * rank)(*[1] * rank),
+            INT(0),
+            INT(told.swizzle),
+            INT(FETCHED),
+            INT(told.nan),
+        )
+        return made
 
     def launch(
         self, function: Any, grid: tuple[int, int, int], threads: int, shared: int, stream: int, values: list[Any]

@@ -50,7 +50,6 @@ FILES = dict.fromkeys(("mhc_coeffs", "mhc_post_res", "mhc_pre"), "mhc")
 
 NO_RECIPE = {
     "mhc": "its file holds three ops, each of which is a kernel here: mhc_coeffs, mhc_post_res and mhc_pre",
-    "mlp": "its kernels take tensor descriptors, which no recording of a pass holds, so it cannot be timed",
     "tiled_mlp": "it launches no kernel of its own: it takes a function and a module, whose kernels are others",
     "vocab_parallel_cross_entropy": "it needs several GPUs: a vocabulary is spread over the ranks of a process group, "
     "and one campaign has one GPU",

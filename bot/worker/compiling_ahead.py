@@ -30,20 +30,27 @@ def compile_ahead(tuner: Any, configs: Sequence[Any], args: Sequence[Any], kwarg
     """All of these configurations, for a launch with these arguments, into the cache that the launch looks into. What
     does not compile here does not where it is waited for either, and is heard there."""
     mode: Any = getattr(triton, "AsyncCompileMode", None)  # since Triton 3.4
-    plain = [config for config in configs if getattr(config, "pre_hook", None) is None]  # a hook may change arguments
-    if mode is None or len(plain) < 2:
+    if mode is None or len(configs) < 2:
         return {}
     # In a context of its own, so that nobody compiles beside others afterwards, whatever happens in here.
-    return contextvars.copy_context().run(_side_by_side, mode, tuner.fn, plain, args, {**kwargs, "warmup": True})
+    return contextvars.copy_context().run(_side_by_side, mode, tuner, configs, args, {**kwargs, "warmup": True})
 
 
-def _side_by_side(mode: Any, kernel: Any, configs: Sequence[Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Codes:
+def _prepare(tuner: Any, config: Any, kwargs: dict[str, Any]) -> None:
+    """As Triton does before it times this configuration, and again before each launch: a descriptor's blocks, say, are
+    as large as the configuration wants them."""
+    if getattr(config, "pre_hook", None) is not None:
+        config.pre_hook({**tuner.nargs, **kwargs, **config.all_kwargs()})
+
+
+def _side_by_side(mode: Any, tuner: Any, configs: Sequence[Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Codes:
     made: list[tuple[Any, Any]] = []
     threads = ThreadPoolExecutor(min(MOST, len(os.sched_getaffinity(0))))
     with contextlib.suppress(Exception), threads, mode(threads, ignore_errors=True):
         for config in configs:
             with contextlib.suppress(Exception):
-                made.append((config, kernel.run(*args, **kwargs, **config.all_kwargs())))
+                _prepare(tuner, config, kwargs)
+                made.append((config, tuner.fn.run(*args, **kwargs, **config.all_kwargs())))
     return {config: code for config, one in made if (code := _code(config, one))}
 
 
@@ -52,7 +59,8 @@ def _code(config: Any, made: Any) -> str:
     try:
         kernel = made.result(True) if hasattr(made, "result") else made
         facts = kernel.metadata
-        parts = (code_of(kernel.asm["cubin"]), config.kwargs, facts.num_warps, facts.num_ctas, facts.shared)
+        parts = [code_of(kernel.asm["cubin"]), config.kwargs, facts.num_warps, facts.num_ctas, facts.shared]
+        parts.append(getattr(config, "pre_hook", None))  # its time is timed as well
     except (AttributeError, KeyError, Unreadable):
         return ""
     return hashlib.sha256(repr(parts).encode()).hexdigest()

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from triton.runtime.jit import JITFunction
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from bot.worker.contract import Call, Caught, CaughtCase, Override
 from bot.worker.contract.arches import Arch
@@ -49,6 +50,8 @@ class Address:
 def _address(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return Address(value.dtype, value.storage_offset() * value.element_size(), covered_bytes(value))
+    if isinstance(value, TensorDescriptor):
+        return replace(value, base=_address(value.base))
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
         return tuple(_address(item) for item in value)
     return value
@@ -58,6 +61,8 @@ def _trait(value: Any) -> str:
     """What of an argument can change the compiled code."""
     if isinstance(value, Address):
         return f"{value.dtype}%{value.data_ptr() % 16 == 0}{value.ptr_range() < 2**31}"
+    if isinstance(value, TensorDescriptor):
+        return f"{_trait(value.base)}{value.block_shape}{value.padding}"
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return repr(value)
     if isinstance(value, int):

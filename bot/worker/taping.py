@@ -24,6 +24,8 @@ from bot.worker.contract.tape import (
     MOST_TOLD,
     READS,
     SCALARS,
+    Descriptor,
+    Given,
     Item,
     Kernel,
     Left,
@@ -44,11 +46,16 @@ ALLOCATES = {
     "aten::new_empty_strided",
 }
 COPIES = {"aten::clone", "aten::_to_copy", "aten::contiguous"}
-NEUTRAL = {"aten::set_", "aten::resize_", "aten::record_stream"}
+NEUTRAL = {"aten::set_", "aten::resize_", "aten::record_stream", "aten::_unsafe_view"}
+"""What launches nothing; the last is what a product of rows in several dimensions ends with, and no copy."""
 WAITS = {READS, "aten::is_nonzero", "aten::item", "aten::equal"}
 """The host waits for one value. Whatever it decides by it is decided alike for other contents, see `_three_times`."""
 SEVERAL = {"aten::sort"}
 """What returns more than one tensor and can be handed places for all of them."""
+DESCRIBED = "tensordesc"
+"""How Triton's names of such arguments begin."""
+ON_THE_HOST = {8: 10, 9: 8, 10: 9}
+"""Types of elements that CUDA numbers otherwise on the host than on the chip."""
 PACK = {"i1": "<?", "i8": "<b", "u8": "<B", "i16": "<h", "u16": "<H", "i32": "<i", "u32": "<I", "i64": "<q"}
 PACK |= {"u64": "<Q", "fp32": "<f", "fp64": "<d"}
 
@@ -59,6 +66,10 @@ OUT_OF_SIGHT = ("aten::allclose", "aten::_foreach_")
 
 class CannotReplay(Exception):
     """The pass does something that a recording does not hold; the text says what."""
+
+
+def scalar(kind: str, value: Any) -> Scalar:
+    return Scalar(kind, int.from_bytes(struct.pack(PACK[kind], value), "little"))
 
 
 def _short(name: str) -> str:
@@ -282,7 +293,6 @@ class Taper(TorchDispatchMode):  # type: ignore[misc]
             "a cooperative grid": bool(getattr(facts, "launch_cooperative_grid", False)),
             "a dependent launch": bool(getattr(facts, "launch_pdl", False)),
             "memory that Triton allocates": bool(facts.global_scratch_size or facts.profile_scratch_size),
-            "tensor descriptors": bool(getattr(facts, "tensordesc_meta", None)),
         }
         for what, present in odd.items():
             if present:
@@ -294,20 +304,44 @@ class Taper(TorchDispatchMode):  # type: ignore[misc]
         path = self._folder / f"{digest}.cubin"
         if not path.exists():
             path.write_bytes(cubin)
-        values = [
-            self._argument(str(kind), value)
-            for kind, value in zip(kernel.src.signature.values(), arguments, strict=True)
-            if kind != "constexpr"
-        ]
+        encodings = iter(getattr(facts, "tensordesc_meta", None) or ())
+        values: list[Given] = []
+        for kind, value in zip(map(str, kernel.src.signature.values()), arguments, strict=True):
+            if kind.startswith(DESCRIBED):
+                values += self._described(value, next(encodings, None))
+            elif kind != "constexpr":
+                values.append(self._argument(kind, value))
         return Kernel(digest, str(facts.name), grid, 32 * int(facts.num_warps), int(facts.shared), tuple(values))
+
+    def _described(self, value: Any, encoding: Any) -> list[Given]:
+        """A tensor descriptor, as Triton's launcher hands it over: encoded for the copy engine, or taken apart on a
+        chip that has none, and its sizes and steps behind it."""
+        base = self._pointer(int(value.base.data_ptr()))
+        sizes = [scalar("i32", size) for size in value.shape] + [scalar("i64", step) for step in value.strides]
+        nan = value.padding == "nan"
+        if encoding is None:
+            apart = [scalar("i64", number) for number in (*value.shape, *value.strides)]
+            return [base, *apart, scalar("i1", nan), *sizes]
+        if encoding["fp4_padded"]:
+            raise CannotReplay("a kernel takes a tensor descriptor of numbers of 4 bits")
+        told = Descriptor(
+            base.region,
+            base.offset,
+            element=ON_THE_HOST.get(encoding["elem_type"], encoding["elem_type"]),
+            shape=tuple(map(int, value.shape)),
+            stride=tuple(map(int, value.strides)),
+            block=tuple(map(int, encoding["block_size"])),
+            swizzle=int(encoding["swizzle"]),
+            nan=nan,
+        )
+        return [told, *sizes]
 
     def _argument(self, kind: str, value: Any) -> Pointer | Scalar:
         if kind.startswith("*"):
             return self._pointer(int(value.data_ptr()) if hasattr(value, "data_ptr") else int(value or 0))
         if kind not in SCALARS:
             raise CannotReplay(f"a kernel takes an argument of kind {kind[:40]}")
-        raw = struct.pack(PACK[kind], value)
-        return Scalar(kind, int.from_bytes(raw, "little"))
+        return scalar(kind, value)
 
     # -- the end ----------------------------------------------------------------------------------------------
 

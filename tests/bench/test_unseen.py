@@ -23,7 +23,7 @@ def test_the_judge_says_sizes_that_it_drew(tmp_path: Path) -> None:
 
 def test_of_a_kernel_without_a_recipe_nobody_knows_any(tmp_path: Path) -> None:
     cases = suite_of("rms_norm", "full").cases
-    with pytest.raises(Objection, match="nobody can say what sizes mlp is asked for"):
-        unseen_sizes("mlp", cases, 7, 1, sys.executable, tmp_path)
+    with pytest.raises(Objection, match="nobody can say what sizes tiled_mlp is asked for"):
+        unseen_sizes("tiled_mlp", cases, 7, 1, sys.executable, tmp_path)
     with pytest.raises(Objection, match="nobody can say what sizes rms_norm is asked for"):
         unseen_sizes("rms_norm", (), 7, 1, sys.executable, tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,22 @@ import torch
 
 from bot.judge import arms
 from bot.judge.arms import MAKERS, OPERATIONS, Arm, Lane
+from bot.judge.driver import Driver
 from bot.judge.layout import ALIGN, BANKS, layout_of, padded, scratch_of
 from bot.worker.contract import Argument, Call, ContractError, TensorSpec
-from bot.worker.contract.tape import LIBRARY, Item, Kernel, Left, Operation, Region, Tape, View
+from bot.worker.contract.tape import (
+    LIBRARY,
+    Descriptor,
+    Item,
+    Kernel,
+    Left,
+    Operation,
+    Pointer,
+    Region,
+    Scalar,
+    Tape,
+    View,
+)
 from tests.worker.tapes import X, Y, kernel, operation, tape
 
 CALL = Call("c", "forward-4x8", "forward", (Argument("x", TensorSpec("x", "float32", (4, 8))),), (), blob="", turns=1)
@@ -53,6 +67,65 @@ def test_a_step_reads_one_region_and_writes_another() -> None:
 
 def item(view: View) -> Item:
     return Item("view", view=view)
+
+
+class Noting:
+    """A driver that launches nothing and says what it was handed: of what is described, where and as what."""
+
+    def __init__(self) -> None:
+        self.launched: list[list[Any]] = []
+
+    def function(self, cubin: bytes, symbol: str, shared: int) -> str:
+        return symbol
+
+    def tensor_map(self, address: int, told: Descriptor) -> tuple[int, Descriptor]:
+        return address, told
+
+    def launch(self, function: Any, grid: Any, threads: int, shared: int, stream: int, values: list[Any]) -> None:
+        self.launched.append(values)
+
+
+def test_what_is_described_is_described_anew_for_the_memory_of_each_lane(tmp_path: Path) -> None:
+    told = Descriptor(1, 32, 7, shape=(3, 8), stride=(8, 1), block=(1, 8))
+    step = kernel(arguments=(Pointer(1, 32), told, Scalar("i32", 3)))
+    (tmp_path / f"{step.binary}.cubin").write_bytes(b"a kernel")
+    steps, driver = tape(step), Noting()
+    layout = layout_of(CALL, steps, 2)
+    arm = Arm(steps, tmp_path, layout, driver=driver)  # type: ignore[arg-type]
+    size = layout.bank_bytes + arm.scratch_bytes
+    memory = torch.zeros(2 * size, dtype=torch.uint8)
+    for lane in (Lane(memory, 0), Lane(memory, size)):
+        arm.body(lane, 0)
+    places = []
+    for pointer, (address, described), number, *_ in driver.launched:
+        assert (described, number.value) == (told, 3)
+        assert address == pointer.value, "as a pointer to the same place is"
+        places.append(address)
+    assert places[1] - places[0] == size
+
+
+class Library:
+    """Stands for libcuda: keeps what the driver is called with."""
+
+    def __init__(self) -> None:
+        self.called: list[Any] = []
+
+    def cuTensorMapEncodeTiled(self, made: Any, *arguments: Any) -> int:
+        self.called = [ctypes.addressof(made), len(made), *arguments]
+        return 0
+
+
+def test_the_driver_counts_dimensions_from_the_innermost_on() -> None:
+    driver, library = Driver.__new__(Driver), Library()
+    driver._library = library
+    told = Descriptor(0, 0, 9, shape=(2, 5, 64), stride=(1024, 128, 1), block=(1, 4, 32), swizzle=2, nan=True)
+    made = driver.tensor_map(4096, told)
+    at, nbytes, element, rank, address, sizes, steps, block, each, *rest = library.called
+    assert (at % 64, nbytes, ctypes.addressof(made)) == (0, 128, at)
+    assert (element.value, rank.value, address.value) == (9, 3, 4096)
+    assert (list(sizes), list(steps)[:2]) == ([64, 5, 2], [256, 2048]), "steps are bytes, the innermost goes without"
+    assert (list(block), list(each)) == ([32, 4, 1], [1, 1, 1])
+    assert [number.value for number in rest] == [0, 2, 2, 1]
 
 
 EQUAL = operation("aten::equal", item(X), item(X), result=None)

@@ -11,8 +11,9 @@ from torch.nn import functional
 
 from bot.judge.inputs import fill
 from bot.judge.oracle import truth
-from bot.judge.plan import probes_of
+from bot.judge.plan import call_of, probes_of
 from bot.judge.recipes import RECIPES
+from bot.targets.suites import suite_of
 from bot.worker.contract import Shape
 
 
@@ -52,6 +53,26 @@ def test_poly_norm_adds_three_norms() -> None:
     norms = [functional.rms_norm(x**power, (6,), eps=0.25) for power in (3, 2, 1)]
     expected = sum(weight * norm for weight, norm in zip(w, norms, strict=True)) + b
     close(result("poly_norm", {"X": x, "W": w, "B": b}, eps=0.25), expected)
+
+
+@pytest.mark.parametrize(("gate_by", "down_by"), [(1.0, 1.0), (0.5, 3.0)])
+def test_mlp_is_three_linear_layers_around_a_gate(gate_by: float, down_by: float) -> None:
+    x, gate, up, down = drawn(2, 3, 8), drawn(16, 8, seed=4), drawn(16, 8, seed=5), drawn(8, 16, seed=6)
+    tensors = {"x": x, "gate_weight": gate, "up_weight": up, "down_weight": down}
+    mixed = functional.silu(gate_by * functional.linear(x, gate)) * functional.linear(x, up)
+    found = result("mlp", tensors, gate_multiplier=gate_by, down_multiplier=down_by)
+    close(found, down_by * functional.linear(mixed, down))
+
+
+def test_every_row_that_mlp_is_handed_is_of_whole_sixteen_bytes() -> None:
+    """In the narrowest type too; the op refuses any other."""
+    suite = suite_of("mlp")
+    shapes = tuple(Shape(c.id, c.direction, c.shape, c.dtype) for c in (*suite.cases, *suite.checks))
+    recipe = RECIPES["mlp"]
+    calls = [call_of(recipe, shape, recipe.stock, shape.id) for shape in shapes]
+    calls += [probe.call for probe in probes_of(recipe, shapes, 5)]
+    specs = [one.tensor for call in calls for one in call.arguments if one.tensor is not None]
+    assert specs and all(spec.layout == "dense" and spec.shape[-1] % 8 == 0 for spec in specs)
 
 
 def test_swiglu_scales_its_gate_and_its_result() -> None:

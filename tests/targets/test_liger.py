@@ -35,7 +35,7 @@ def target(root: Path, files: dict[str, str]) -> LigerTarget:
 
 
 def test_kernels_have_an_op_a_test_a_benchmark_and_a_recipe(tmp_path: Path) -> None:
-    files = {**TWO, **kernel_files("mlp"), "src/pkg/ops/geglu.py": "", "src/pkg/ops/utils.py": ""}
+    files = {**TWO, **kernel_files("tiled_mlp"), "src/pkg/ops/geglu.py": "", "src/pkg/ops/utils.py": ""}
     assert target(tmp_path, files).kernels() == ("rms_norm", "softmax")
 
 

@@ -17,7 +17,7 @@ from bot.worker.contract import Shape
 KERNELS = sorted(SIZES)
 NARROW = (
     *("fused_linear_cross_entropy", "fused_linear_jsd", "fused_linear_kl_div"),
-    *("fused_moe", "fused_neighborhood_attention", "multi_token_attention"),
+    *("fused_moe", "fused_neighborhood_attention", "mlp", "multi_token_attention"),
 )
 """Where a class is a program of its own, or a program holds a matrix."""
 MOST = 4 * 10**9

@@ -18,15 +18,31 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_each_configuration_is_compiled_beside_and_found_by_the_launch_that_follows(seen: dict[str, Any]) -> None:
-    """Also where one of them does not compile; and one whose hook may change the arguments waits for its turn."""
-    assert seen["ahead"] == [[96, True], [256, True], [512, True], [512, True], [1024, True]]
+    """Also where one of them does not compile."""
+    assert seen["ahead"] == [[96, True], [256, True], [512, True], [512, True], [1024, True], [2048, True]]
     assert seen["again"] == []
+
+
+def test_a_hook_is_heard_before_its_configuration_is_compiled(seen: dict[str, Any]) -> None:
+    """With what Triton hands to it: the arguments of the launch and the numbers of the configuration."""
+    assert seen["hooked"] == [{"n": 4096, "BLOCK": 2048}]
 
 
 def test_what_comes_to_the_same_code_is_known_by_it(seen: dict[str, Any]) -> None:
     small, middle, large, alike, unfit, hooked = seen["codes"]
-    assert middle == alike and len({small, middle, large}) == 3 and all((small, middle, large))
-    assert (unfit, hooked) == ("", "")
+    assert middle == alike and len({small, middle, large, hooked}) == 4 and all((small, middle, large, hooked))
+    assert unfit == ""
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return played("described", told={"TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton"))})
+
+
+def test_a_descriptor_has_the_blocks_of_the_configuration_that_is_compiled(described: dict[str, Any]) -> None:
+    """Its blocks are part of the code, and a hook sets them."""
+    kinds = ["tensordesc<fp32[8, 128]>", "tensordesc<fp32[8, 64]>"]
+    assert described["ahead"] == {"beside": kinds, "again": [], "codes": 2}
 
 
 class Kernel:

@@ -11,6 +11,7 @@ from bot.worker.contract.tape import (
     MAX_STEPS,
     MOST_TOLD,
     READS,
+    Descriptor,
     Item,
     Left,
     Operation,
@@ -32,6 +33,59 @@ def told(elements: int) -> Operation:
 def test_an_honest_tape_crosses_the_border_unchanged() -> None:
     told = tape(kernel(), operation())
     assert sound(parse(Tape, render(told))) == told
+
+
+def told_of(**changes: Any) -> Descriptor:
+    """All of a matrix of bfloat16, 4 x 16."""
+    given: dict[str, Any] = {"region": 0, "offset": 0, "element": 9, "shape": (4, 16), "stride": (16, 1)}
+    return Descriptor(**{**given, "block": (2, 8), **changes})
+
+
+def described(**changes: Any) -> Tape:
+    return tape(kernel(arguments=(told_of(**changes), Scalar("i32", 8))))
+
+
+def test_a_described_tensor_crosses_the_border_unchanged() -> None:
+    told = described(swizzle=3, nan=True)
+    assert sound(parse(Tape, render(told))) == told
+    assert told_of().end == 128 and told_of(offset=32, shape=(3, 8)).end == 32 + 2 * (2 * 16 + 8)
+
+
+def test_as_much_may_be_described_as_there_is() -> None:
+    assert sound(described(shape=(1, 1, 1, 4, 16), stride=(64, 64, 64, 16, 1), block=(1, 1, 1, 256, 256)))
+    assert sound(described(element=4, shape=(4, 4), stride=(4, 1), block=(1, 2)))
+    assert sound(described(offset=96, shape=(1, 16)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"region": 2}, "no region 2"),
+        ({"shape": (5, 16)}, "outside of region 0"),
+        ({"shape": (4, 17)}, "outside of region 0"),
+        ({"offset": 16}, "outside of region 0"),
+        ({"offset": -16}, "steps that no GPU takes"),
+        ({"offset": 8, "shape": (3, 16)}, "steps that no GPU takes"),
+        ({"stride": (12, 1), "shape": (4, 12)}, "steps that no GPU takes"),
+        ({"stride": (-16, 1)}, "steps that no GPU takes"),
+        ({"stride": (16, 2), "shape": (4, 8)}, "steps that no GPU takes"),
+        ({"block": (2, 4)}, "steps that no GPU takes"),
+        ({"block": (2, 257)}, "blocks of"),
+        ({"block": (0, 8)}, "blocks of"),
+        ({"shape": (0, 16)}, "blocks of"),
+        ({"shape": (), "stride": (), "block": ()}, "0 dimensions"),
+        ({"shape": (1,) * 6, "stride": (8,) * 5 + (1,), "block": (8,) * 6}, "6 dimensions"),
+        ({"stride": (1,)}, "2 dimensions"),
+        ({"block": (8,)}, "2 dimensions"),
+        ({"element": 10}, "unknown form"),
+        ({"element": -1}, "unknown form"),
+        ({"swizzle": 4}, "unknown form"),
+        ({"swizzle": -1}, "unknown form"),
+    ],
+)
+def test_a_descriptor_that_says_more_than_there_is_is_refused(changes: dict[str, Any], why: str) -> None:
+    with pytest.raises(ContractError, match=why):
+        sound(described(**changes))
 
 
 def test_a_view_ends_where_its_last_element_ends() -> None:

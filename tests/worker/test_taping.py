@@ -79,6 +79,16 @@ def test_what_allocates_or_only_looks_is_no_step() -> None:
     assert steps(taped(lambda x: torch.empty_like(x).view(3, 2).t())) == []
 
 
+def test_a_product_of_rows_in_several_dimensions_is_one_product() -> None:
+    """It is folded before and unfolded behind, in the memory that it was made in."""
+    taper = taped(lambda x: torch.nn.functional.linear(x[None], x).exp())
+    assert steps(taper) == ["aten::mm", "aten::exp"]
+    product, then = taper.operations
+    (read,) = (item.view for item in then.arguments if item.view is not None)
+    assert product.result is not None and (product.result.shape, read.shape) == ((2, 2), (1, 2, 2))
+    assert product.result.region == read.region
+
+
 READ = "aten::_local_scalar_dense"
 
 

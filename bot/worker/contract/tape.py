@@ -23,6 +23,15 @@ MAX_THREADS = 1024
 MAX_GRID = (2**31 - 1, 65535, 65535)
 SCALARS = {"i1": 1, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8, "u64": 8, "fp32": 4, "fp64": 8}
 """Plain kernel arguments, by Triton's name, with their size."""
+ELEMENTS = {0: 1, 1: 2, 2: 4, 3: 4, 4: 8, 5: 8, 6: 2, 7: 4, 8: 8, 9: 2}
+"""Types of what a descriptor tells of, by CUDA's number of them, with their size: whole numbers from 8 bits on, then
+half, single and double precision, and bfloat16."""
+MOST_DIMENSIONS = 5
+MOST_IN_A_BLOCK = 256
+"""In one dimension."""
+SWIZZLES = range(4)
+ALIGNED = 16
+"""Bytes that where a described tensor begins, its steps and the rows of a block have to divide by."""
 
 READS = "aten::_local_scalar_dense"
 """What every way to tell the host something comes to: a copy of it."""
@@ -128,6 +137,34 @@ class Scalar:
 
 
 @dataclasses.dataclass(frozen=True)
+class Descriptor:
+    """A tensor as the copy engine of a GPU is told of it: 128 bytes with the address in them, so that other memory
+    needs others. The innermost dimension is last, and its elements lie side by side."""
+
+    region: int
+    offset: int
+    element: int
+    """CUDA's number of the type."""
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    block: tuple[int, ...]
+    swizzle: int = 0
+    """How rows of a block change places in shared memory."""
+    nan: bool = False
+    """Whether what lies outside of the tensor reads as NaN, and not as 0."""
+
+    @property
+    def end(self) -> int:
+        """The first byte after the last element."""
+        last = sum((size - 1) * step for size, step in zip(self.shape, self.stride, strict=True))
+        return self.offset + (last + 1) * ELEMENTS[self.element]
+
+
+Given = Pointer | Scalar | Descriptor
+"""An argument of a kernel."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Kernel:
     """One launch of a compiled kernel. Its cubin lies beside the tape, named by its own sha256."""
 
@@ -136,7 +173,7 @@ class Kernel:
     grid: tuple[int, int, int]
     threads: int
     shared: int
-    arguments: tuple[Pointer | Scalar, ...]
+    arguments: tuple[Given, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,6 +239,20 @@ def _sound_view(tape: Tape, view: View) -> None:
     _inside(tape, view.region, view.offset, view.end)
 
 
+def _sound_descriptor(tape: Tape, told: Descriptor) -> None:
+    rank = len(told.shape)
+    if told.element not in ELEMENTS or told.swizzle not in SWIZZLES:
+        raise ContractError(f"{tape.case}: a descriptor of an unknown form")
+    if not 1 <= rank <= MOST_DIMENSIONS or len(told.stride) != rank or len(told.block) != rank:
+        raise ContractError(f"{tape.case}: a descriptor of {rank} dimensions")
+    if any(size < 1 for size in told.shape) or not all(1 <= size <= MOST_IN_A_BLOCK for size in told.block):
+        raise ContractError(f"{tape.case}: a descriptor with blocks of {list(told.block)} of {list(told.shape)}")
+    steps = (told.offset, *(step * ELEMENTS[told.element] for step in (*told.stride[:-1], told.block[-1])))
+    if told.stride[-1] != 1 or any(step < 0 or step % ALIGNED for step in steps):
+        raise ContractError(f"{tape.case}: a descriptor with steps that no GPU takes")
+    _inside(tape, told.region, told.offset, told.end)
+
+
 def _sound_kernel(tape: Tape, kernel: Kernel) -> None:
     name = kernel.binary
     if len(name) != 64 or set(name) - set("0123456789abcdef"):
@@ -213,6 +264,8 @@ def _sound_kernel(tape: Tape, kernel: Kernel) -> None:
     for argument in kernel.arguments:
         if isinstance(argument, Pointer):
             _inside(tape, argument.region, argument.offset, argument.offset)
+        elif isinstance(argument, Descriptor):
+            _sound_descriptor(tape, argument)
         elif argument.kind not in SCALARS or not 0 <= argument.bits < 2 ** (8 * SCALARS[argument.kind]):
             raise ContractError(f"{tape.case}: a kernel argument of kind {argument.kind[:20]!r}")
 

@@ -18,8 +18,8 @@ from bot.worker.contract import ARCHES
 SIZES = (256, 512, 1024)
 UNFIT = triton.Config({"BLOCK": 96})
 """No power of two."""
-HOOKED = triton.Config({"BLOCK": 2048}, pre_hook=lambda arguments: None)
-
+HOOKED = triton.Config({"BLOCK": 2048}, pre_hook=lambda arguments: HEARD.append(arguments))
+HEARD: list[dict[str, Any]] = []
 
 ALIKE = triton.Config({"BLOCK": 512}, num_stages=1)
 """As the one with three stages, for a kernel without matrix products."""
@@ -47,12 +47,14 @@ def main() -> None:
 
     kernel.compile = heard
     y, words = MockTensor("fp32"), {"grid": (1,), "warmup": False}
+    tuned_kernel.nargs = {"y": y, "n": 4096}
     codes = compile_ahead(tuned_kernel, tuned_kernel.configs, (y, 4096), words)
     ahead = list(compiled)
-    for config in tuned_kernel.configs[: len(SIZES) + 1]:
+    for config in (*tuned_kernel.configs[: len(SIZES) + 1], HOOKED):
         kernel.run(y, 4096, **{**words, "warmup": True}, **config.all_kwargs())
     known = [codes.get(config, "") for config in tuned_kernel.configs]
-    told = {"ahead": sorted(ahead), "again": compiled[len(ahead) :], "codes": known}
+    heard_of = [{name: one[name] for name in ("n", "BLOCK")} for one in HEARD]
+    told = {"ahead": sorted(ahead), "again": compiled[len(ahead) :], "codes": known, "hooked": heard_of}
     json.dump(told, sys.stdout)
     print()
 

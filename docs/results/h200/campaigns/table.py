@@ -65,7 +65,7 @@ KNOWN_BEFORE = frozenset((
     "rope", "cross_entropy", "kl_div", "jsd", "tvd", "group_norm",
 ))  # fmt: skip
 """Kernels whose stock times on an H200 had been read by hand before the engine was there."""
-UNJUDGED = ("mlp", "tiled_mlp")
+UNJUDGED = ("tiled_mlp",)
 """Kernels of the library that cannot be judged; `docs/kernels.md` says why."""
 TOOLS = ("Kernel", "compute-sanitizer", "The winner under torch.compile")
 CASES = ("Kernel", "Case", "v0, us", "Variant", "Its time, us", "Speed-up", "Of the roof", times.HOST_HEAD)
@@ -522,10 +522,11 @@ def over_the_library(speeds: Mapping[str, float | None]) -> str:
     kernels = as_the_library_counts(speeds)
     judged = {kernel: speed for kernel, speed in kernels.items() if kernel not in UNJUDGED}
     several = " and ".join(sorted({stem(op) for op in speeds if stem(op) != op}))
+    without = "it" if len(UNJUDGED) == 1 else "those"
     return (
         f" Over the {numbers.many(len(kernels), 'kernel')} of the library, the ops of {several} as one of them and "
         f"{' and '.join(UNJUDGED)}, which cannot be judged, as 1.00x: **{numbers.ratio(_mean(kernels.values()))}**; "
-        f"over the {len(judged)} without those two **{numbers.ratio(_mean(judged.values()))}**."
+        f"over the {len(judged)} without {without} **{numbers.ratio(_mean(judged.values()))}**."
     )
 
 
