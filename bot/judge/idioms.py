@@ -1,6 +1,7 @@
 """How people write it who use PyTorch and no kernel of their own: what a rival plays where a recipe says it otherwise.
 
 A recipe's mathematics goes step by step, since the judge rounds each step; torch has one function for many of these.
+And a rival that multiplied matrices in float32, where people do in the type that they have, would be ten times as slow.
 And what a CUDA graph holds may not ask the host for a size, as a recipe may that leaves out rows.
 """
 
@@ -12,9 +13,14 @@ from typing import Any
 from torch.nn import functional
 
 from bot.judge.recipe import Constants, Reference
-from bot.judge.recipes import grpo_loss
+from bot.judge.recipes import fused_linear_jsd, fused_linear_kl_div, fused_neighborhood_attention, grpo_loss
 
 Given = Mapping[str, Any]
+
+
+def _times(tensor: Any, by: Any) -> Any:
+    """Nobody writes down a factor of 1."""
+    return tensor if by == 1.0 else tensor * by
 
 
 def _softmax(given: Given, constants: Constants) -> tuple[Any, ...]:
@@ -39,7 +45,39 @@ def _geglu(given: Given, constants: Constants) -> tuple[Any, ...]:
 
 
 def _swiglu(given: Given, constants: Constants) -> tuple[Any, ...]:
-    return (functional.silu(given["a"] * constants["gate_multiplier"]) * given["b"] * constants["down_multiplier"],)
+    gate = functional.silu(_times(given["a"], constants["gate_multiplier"]))
+    return (_times(gate * given["b"], constants["down_multiplier"]),)
+
+
+def _mlp(given: Given, constants: Constants) -> tuple[Any, ...]:
+    x = given["x"]
+    gate = functional.silu(_times(functional.linear(x, given["gate_weight"]), constants["gate_multiplier"]))
+    mixed = functional.linear(gate * functional.linear(x, given["up_weight"]), given["down_weight"])
+    return (_times(mixed, constants["down_multiplier"]),)
+
+
+def _logs(x: Any, weight: Any, constants: Constants) -> Any:
+    heat: Any = constants["temperature"]
+    return functional.log_softmax(_times(functional.linear(x, weight).float(), 1 / heat), dim=-1)
+
+
+def _fused_linear_jsd(given: Given, constants: Constants) -> tuple[Any, ...]:
+    student = _logs(given["student_input"], given["student_weight"], constants)
+    teacher = _logs(given["teacher_input"], given["teacher_weight"], constants)
+    return fused_linear_jsd.of_logs(student, teacher, given, constants)
+
+
+def _fused_linear_kl_div(given: Given, constants: Constants) -> tuple[Any, ...]:
+    student = _logs(given["student_input"], given["student_weight"], constants)
+    return fused_linear_kl_div.of_logs(student, {**given, "target": given["target"].float()}, constants)
+
+
+def _fused_neighborhood_attention(given: Given, constants: Constants) -> tuple[Any, ...]:
+    query, key, value = (given[name] for name in ("query", "key", "value"))
+    scale: Any = constants["scale"]
+    window, step = constants["kernel_size"], constants["dilation"]
+    seen = fused_neighborhood_attention.neighbours(query.shape[-2], window, step, query.device)
+    return (functional.scaled_dot_product_attention(query, key, value, attn_mask=seen, scale=scale),)
 
 
 def _loss(logits: Any, target: Any, weight: Any, constants: Constants) -> tuple[Any, ...]:
@@ -113,7 +151,11 @@ IDIOMS: dict[str, Reference] = {
     "swiglu": _swiglu,
     "cross_entropy": _cross_entropy,
     "fused_linear_cross_entropy": _fused_linear_cross_entropy,
+    "fused_linear_jsd": _fused_linear_jsd,
+    "fused_linear_kl_div": _fused_linear_kl_div,
+    "fused_neighborhood_attention": _fused_neighborhood_attention,
     "grpo_loss": _grpo_loss,
     "fused_moe": _fused_moe,
+    "mlp": _mlp,
 }
 """By kernel; they get tensors in the types in which the op gets them."""

@@ -126,15 +126,50 @@ def test_half_precision_is_computed_in_float32_and_handed_over_as_it_came() -> N
 
 
 @pytest.mark.parametrize("direction", ["forward", "full"])
-@pytest.mark.parametrize(
-    "kernel", ["cross_entropy", "fused_linear_jsd", "fused_linear_kl_div", "grpo_loss", "jsd", "kl_div", "tvd"]
-)
+@pytest.mark.parametrize("kernel", ["cross_entropy", "grpo_loss", "jsd", "kl_div", "tvd"])
 def test_a_loss_is_not_rounded_to_the_type_of_its_inputs(kernel: str, direction: str) -> None:
     """Of five kernels' forward passes every rival was called wrong, by the one rounding that the judge had made."""
     (loss, *_) = played(kernel, direction, "eager", "bfloat16")
     what, found, right = loss
     assert what.role == "output" and found.dim() == 0
     assert abs(float(found - right)) < 1e-5 * abs(float(right))
+
+
+MULTIPLYING = ("fused_linear_cross_entropy", "fused_linear_jsd", "fused_linear_kl_div", "fused_moe", "mlp")
+
+
+@pytest.mark.parametrize("kernel", [*MULTIPLYING, "fused_neighborhood_attention"])
+def test_matrices_are_multiplied_in_the_type_that_they_have(kernel: str) -> None:
+    """In float32 mlp's rival took 4.42 ms on an H200 where v0 took 0.35."""
+    arm, lanes, _, _ = laid(kernel, "full", "eager", "bfloat16")
+    seen = Multiplying()
+    with seen:
+        arm.prepare(lanes[0], 0)
+        arm.body(lanes[0], 0)
+    assert seen.types == {torch.bfloat16}
+
+
+class Multiplying(TorchDispatchMode):  # type: ignore[misc]
+    """Remembers the types of what is multiplied."""
+
+    PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "_scaled_dot_product_flash_attention_for_cpu")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.types: set[torch.dtype] = set()
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function._schema.name.partition("::")[2] in self.PRODUCTS:
+            self.types |= {one.dtype for one in args if isinstance(one, torch.Tensor)}
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("kernel", ["fused_linear_jsd", "fused_linear_kl_div"])
+def test_what_is_made_of_a_product_is_added_up_in_float32(kernel: str) -> None:
+    (loss, *_) = played(kernel, "forward", "eager", "bfloat16")
+    what, found, right = loss
+    assert what.role == "output" and found.dim() == 0 and not torch.equal(found, found.bfloat16().double())
+    assert abs(float(found - right)) < 2e-3 * abs(float(right)), "the product itself is rounded, as v0's is"
 
 
 def test_judge_and_bench_know_the_same_ones() -> None:

@@ -18,10 +18,15 @@ def _log_probability(x: Any, weight: Any, temperature: Any) -> Any:
 
 def reference(tensors: Mapping[str, Any], constants: Constants) -> tuple[Any, ...]:
     heat = constants["temperature"]
-    found = {
-        "_input": _log_probability(tensors["student_input"], tensors["student_weight"], heat),
-        "target": _log_probability(tensors["teacher_input"], tensors["teacher_weight"], heat),
-    }
+    student = _log_probability(tensors["student_input"], tensors["student_weight"], heat)
+    return of_logs(
+        student, _log_probability(tensors["teacher_input"], tensors["teacher_weight"], heat), tensors, constants
+    )
+
+
+def of_logs(student: Any, teacher: Any, tensors: Mapping[str, Any], constants: Constants) -> tuple[Any, ...]:
+    """Once the log-probabilities of both are there."""
+    found = {"_input": student, "target": teacher}
     if tensors.get("shift_labels") is not None:
         found["shift_labels"] = tensors["shift_labels"]
     return jsd.reference(found, {"beta": constants["jsd_beta"], "ignore_index": constants["ignore_index"]})

@@ -13,7 +13,11 @@ from bot.judge.recipe import Constant, Constants, Operand, Output, Recipe
 def reference(tensors: Mapping[str, Any], constants: Constants) -> tuple[Any, ...]:
     logits = tensors["student_input"] @ tensors["student_weight"].T / constants["temperature"]
     centred = logits - logits.detach().amax(dim=-1, keepdim=True)
-    logs = centred - centred.exp().sum(dim=-1, keepdim=True).log()
+    return of_logs(centred - centred.exp().sum(dim=-1, keepdim=True).log(), tensors, constants)
+
+
+def of_logs(logs: Any, tensors: Mapping[str, Any], constants: Constants) -> tuple[Any, ...]:
+    """Once the student's log-probabilities are there."""
     target = tensors["target"]
     eps: Any = constants["eps"]
     divergence = (target * (target.clamp(min=eps).log() - logs)).sum(dim=-1)

@@ -10,7 +10,7 @@ from typing import Any
 from bot.judge.recipe import Constant, Constants, Operand, Output, Recipe
 
 
-def _neighbours(length: int, window: Any, step: Any, device: Any) -> Any:
+def neighbours(length: int, window: Any, step: Any, device: Any) -> Any:
     import torch
 
     place = torch.arange(length, device=device)
@@ -23,7 +23,7 @@ def reference(tensors: Mapping[str, Any], constants: Constants) -> tuple[Any, ..
 
     query, key, value = (tensors[name] for name in ("query", "key", "value"))
     scale: Any = constants["scale"] or 1 / math.sqrt(query.shape[-1])
-    seen = _neighbours(query.shape[-2], constants["kernel_size"], constants["dilation"], query.device)
+    seen = neighbours(query.shape[-2], constants["kernel_size"], constants["dilation"], query.device)
     scores = query @ key.transpose(-1, -2) * scale
     # Step by step rather than torch's own: the judge rounds each step to see how far honest kernels may differ.
     top = scores.detach().masked_fill(~seen, -torch.inf).amax(dim=-1, keepdim=True)
