@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch.nn import functional
 
 from bot.judge.recipe import Constants, Reference
@@ -143,6 +144,14 @@ def _fused_moe(given: Given, constants: Constants) -> tuple[Any, ...]:
     return (found,)
 
 
+def _multi_token_attention(given: Given, constants: Constants) -> tuple[Any, ...]:
+    scores = given["scores"]
+    unseen = scores.new_ones(scores.shape[-2:], dtype=torch.bool).tril().logical_not()
+    weights = functional.softmax(scores.masked_fill(unseen, -torch.inf), dim=-1)
+    mixed = functional.conv2d(weights, given["weight"], given.get("bias"), padding=1)
+    return (mixed.masked_fill(unseen, 0.0),)
+
+
 IDIOMS: dict[str, Reference] = {
     "softmax": _softmax,
     "layer_norm": _layer_norm,
@@ -157,5 +166,6 @@ IDIOMS: dict[str, Reference] = {
     "grpo_loss": _grpo_loss,
     "fused_moe": _fused_moe,
     "mlp": _mlp,
+    "multi_token_attention": _multi_token_attention,
 }
 """By kernel; they get tensors in the types in which the op gets them."""
