@@ -33,7 +33,7 @@ def test_the_readme_says_of_what_its_means_are(by_kernel: dict[str, list[Any]]) 
     ops = math.prod(speed or 1.0 for speed in speeds.values()) ** (1 / len(speeds))
     whole = math.prod(kernels.values()) ** (1 / len(kernels))
     assert f"{numbers.ratio(ops)} as fast in the geometric mean of {len(SIZES)} ops" in FIRST_SCREEN
-    assert f"as they were, {numbers.ratio(whole)}" in FIRST_SCREEN
+    assert f"as it was, {numbers.ratio(whole)}" in FIRST_SCREEN
     judged = [speed for kernel, speed in kernels.items() if kernel not in TABLE.UNJUDGED]
     assert f"with mhc as one {numbers.ratio(math.prod(judged) ** (1 / len(judged)))}" in FIRST_SCREEN
 
