@@ -61,6 +61,7 @@ measures they race, and so do ideas: there the order decides between those that 
 TOGETHER: dict[str, tuple[str, ...]] = {
     "fewer_instructions": ("divide_once", "gather_factors", "base_two", "quick_log", "tanh_by_exp2"),
     "tiles_in_order": ("tile_rows", "last_axis_first"),
+    "heads_in_pairs": ("heads_at_once", "pairs_at_once"),
 }
 """By the technique of the whole, the rewrites it is made of."""
 
