@@ -56,6 +56,8 @@ DESCRIBED = "tensordesc"
 """How Triton's names of such arguments begin."""
 ON_THE_HOST = {8: 10, 9: 8, 10: 9}
 """Types of elements that CUDA numbers otherwise on the host than on the chip."""
+ROUNDED = 11
+"""Single precision that the copy engine rounds to TF32, as CUDA numbers it on the host."""
 PACK = {"i1": "<?", "i8": "<b", "u8": "<B", "i16": "<h", "u16": "<H", "i32": "<i", "u32": "<I", "i64": "<q"}
 PACK |= {"u64": "<Q", "fp32": "<f", "fp64": "<d"}
 
@@ -318,16 +320,19 @@ class Taper(TorchDispatchMode):  # type: ignore[misc]
         chip that has none, and its sizes and steps behind it."""
         base = self._pointer(int(value.base.data_ptr()))
         sizes = [scalar("i32", size) for size in value.shape] + [scalar("i64", step) for step in value.strides]
-        nan = value.padding == "nan"
+        nan, rounded = value.padding == "nan", getattr(value, "round_f32_to_tf32", None)  # since Triton 3.7
         if encoding is None:
             apart = [scalar("i64", number) for number in (*value.shape, *value.strides)]
-            return [base, *apart, scalar("i1", nan), *sizes]
+            flags = [scalar("i1", flag) for flag in (nan, rounded) if flag is not None]
+            return [base, *apart, *flags, *sizes]
         if encoding["fp4_padded"]:
             raise CannotReplay("a kernel takes a tensor descriptor of numbers of 4 bits")
+        if encoding.get("is_im2col"):
+            raise CannotReplay("a kernel takes a tensor descriptor of windows")
         told = Descriptor(
             base.region,
             base.offset,
-            element=ON_THE_HOST.get(encoding["elem_type"], encoding["elem_type"]),
+            element=ROUNDED if rounded else ON_THE_HOST.get(encoding["elem_type"], encoding["elem_type"]),
             shape=tuple(map(int, value.shape)),
             stride=tuple(map(int, value.strides)),
             block=tuple(map(int, encoding["block_size"])),

@@ -55,6 +55,7 @@ def test_as_much_may_be_described_as_there_is() -> None:
     assert sound(described(shape=(1, 1, 1, 4, 16), stride=(64, 64, 64, 16, 1), block=(1, 1, 1, 256, 256)))
     assert sound(described(element=4, shape=(4, 4), stride=(4, 1), block=(1, 2)))
     assert sound(described(offset=96, shape=(1, 16)))
+    assert sound(described(element=11, shape=(4, 8), stride=(8, 1)))
 
 
 @pytest.mark.parametrize(

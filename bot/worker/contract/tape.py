@@ -23,9 +23,9 @@ MAX_THREADS = 1024
 MAX_GRID = (2**31 - 1, 65535, 65535)
 SCALARS = {"i1": 1, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8, "u64": 8, "fp32": 4, "fp64": 8}
 """Plain kernel arguments, by Triton's name, with their size."""
-ELEMENTS = {0: 1, 1: 2, 2: 4, 3: 4, 4: 8, 5: 8, 6: 2, 7: 4, 8: 8, 9: 2}
+ELEMENTS = {0: 1, 1: 2, 2: 4, 3: 4, 4: 8, 5: 8, 6: 2, 7: 4, 8: 8, 9: 2, 11: 4}
 """Types of what a descriptor tells of, by CUDA's number of them, with their size: whole numbers from 8 bits on, then
-half, single and double precision, and bfloat16."""
+half, single and double precision, bfloat16, and single precision that is rounded to TF32 on its way."""
 MOST_DIMENSIONS = 5
 MOST_IN_A_BLOCK = 256
 """In one dimension."""
