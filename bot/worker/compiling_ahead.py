@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import copy
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
@@ -36,11 +37,20 @@ def compile_ahead(tuner: Any, configs: Sequence[Any], args: Sequence[Any], kwarg
     return contextvars.copy_context().run(_side_by_side, mode, tuner, configs, args, {**kwargs, "warmup": True})
 
 
-def _prepare(tuner: Any, config: Any, kwargs: dict[str, Any]) -> None:
+def _own(value: Any) -> Any:
+    """A descriptor like this one: what a hook changes in it is nobody else's."""
+    if not hasattr(value, "block_shape"):
+        return value
+    own = copy.copy(value)
+    own.block_shape = list(value.block_shape)
+    return own
+
+
+def _prepare(tuner: Any, config: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     """As Triton does before it times this configuration, and again before each launch: a descriptor's blocks, say, are
     as large as the configuration wants them."""
     if getattr(config, "pre_hook", None) is not None:
-        config.pre_hook({**tuner.nargs, **kwargs, **config.all_kwargs()})
+        config.pre_hook({**dict(zip(tuner.arg_names, args, strict=False)), **kwargs, **config.all_kwargs()})
 
 
 def _side_by_side(mode: Any, tuner: Any, configs: Sequence[Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Codes:
@@ -49,8 +59,9 @@ def _side_by_side(mode: Any, tuner: Any, configs: Sequence[Any], args: Sequence[
     with contextlib.suppress(Exception), threads, mode(threads, ignore_errors=True):
         for config in configs:
             with contextlib.suppress(Exception):
-                _prepare(tuner, config, kwargs)
-                made.append((config, tuner.fn.run(*args, **kwargs, **config.all_kwargs())))
+                own, words = [_own(value) for value in args], {name: _own(value) for name, value in kwargs.items()}
+                _prepare(tuner, config, own, words)
+                made.append((config, tuner.fn.run(*own, **words, **config.all_kwargs())))
     return {config: code for config, one in made if (code := _code(config, one))}
 
 

@@ -42,7 +42,13 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_a_descriptor_has_the_blocks_of_the_configuration_that_is_compiled(described: dict[str, Any]) -> None:
     """Its blocks are part of the code, and a hook sets them."""
     kinds = ["tensordesc<fp32[8, 128]>", "tensordesc<fp32[8, 64]>"]
-    assert described["ahead"] == {"beside": kinds, "again": [], "codes": 2}
+    assert described["ahead"]["beside"] == kinds
+    assert (described["ahead"]["again"], described["ahead"]["codes"]) == ([], 2)
+
+
+def test_what_a_hook_changes_is_as_it_was_when_the_tuning_begins(described: dict[str, Any]) -> None:
+    """A configuration without a hook is timed with the blocks that the caller wrote down."""
+    assert described["ahead"]["blocks"] == [[1, 1], [1, 1]]
 
 
 class Kernel:

@@ -47,7 +47,6 @@ def main() -> None:
 
     kernel.compile = heard
     y, words = MockTensor("fp32"), {"grid": (1,), "warmup": False}
-    tuned_kernel.nargs = {"y": y, "n": 4096}
     codes = compile_ahead(tuned_kernel, tuned_kernel.configs, (y, 4096), words)
     ahead = list(compiled)
     for config in (*tuned_kernel.configs[: len(SIZES) + 1], HOOKED):

@@ -73,7 +73,7 @@ def sizes(arguments: list[Given]) -> list[int]:
     return [SCALARS[one.kind] if isinstance(one, Scalar) else most[type(one).__name__] for one in arguments]
 
 
-def ahead() -> dict[str, list[int]]:
+def ahead() -> dict[str, Any]:
     """Blocks that were compiled beside, and in the launches that follow."""
     kernel: Any = moving_kernel.fn
     kernel.device_caches[0]  # it has a compiler from here on
@@ -87,17 +87,17 @@ def ahead() -> dict[str, list[int]]:
     kernel.compile = heard
     x = torch.zeros(64, 512)
     args = [TensorDescriptor.from_tensor(x, [1, 1]), TensorDescriptor.from_tensor(torch.zeros(64, 512), [1, 1]), 512]
-    moving_kernel.nargs = dict(zip(moving_kernel.arg_names, args, strict=False))
     codes = compile_ahead(moving_kernel, CONFIGS, args, {"grid": (8,), "warmup": False})
-    before = list(compiled)
+    before, after = list(compiled), [one.block_shape for one in args[:2]]
     for config in CONFIGS:
-        _blocks({**moving_kernel.nargs, **config.kwargs})
+        _blocks({"source": args[0], "target": args[1], **config.kwargs})
         kernel.run(*args, grid=(8,), warmup=True, **config.all_kwargs())
     kernel.compile = plain
     return {
         "beside": sorted(signature for elsewhere, signature in before if elsewhere),
         "again": [signature for _, signature in compiled[len(before) :]],
         "codes": len(set(codes.values())),
+        "blocks": after,
     }
 
 
