@@ -58,6 +58,8 @@ class Form:
     layout: Layout = "dense"
     brief: bool = False
     """Without the arguments that may be left out."""
+    inferring: bool = False
+    """By someone who wants no gradient of anything."""
 
 
 MATRIX = Form()
@@ -106,7 +108,7 @@ def _operand(operand: Operand, shape: Shape, form: Form = MATRIX) -> TensorSpec:
         name=operand.name,
         dtype=operand.dtype or ("int64" if labels else shape.dtype),
         shape=_sizes(shape, operand.dims, form),
-        grad=operand.grad,
+        grad=operand.grad and not form.inferring,
         layout=operand.layout if labels else _layout(operand, form),
         below=_extent(shape, operand.classes) if labels else 0,
     )
@@ -190,11 +192,12 @@ def _rounds(recipe: Recipe, checks: tuple[Shape, ...], shape: Shape) -> int:
     return max(1, min(len(KINDS), max(allowed, needed)))
 
 
-def _forms(recipe: Recipe) -> tuple[Form, ...]:
+def _forms(recipe: Recipe, direction: str) -> tuple[Form, ...]:
     """The plain one first and after each other one: most callers hand over what is dense."""
     odd = [Form(layout=layout) for layout in recipe.layouts if layout != "dense"]
     odd += [Form(stacked=True), Form(stacked=True, layout="sliced")] if recipe.stacks else []
     odd += [Form(brief=True)] if recipe.optional else []
+    odd += [Form(inferring=True)] if recipe.infers and direction == "forward" else []
     return tuple(form for strange in odd for form in (MATRIX, strange)) or (MATRIX,)
 
 
@@ -244,9 +247,9 @@ def probes_of(
     rng = random.Random(seed)
     drawn = _Drawn(recipe, rng)
     dealt: dict[str, int] = {}
-    forms = _forms(recipe)
     probes: list[Probe] = []
     for shape in checks:
+        forms = _forms(recipe, shape.direction)
         for round_ in range(_rounds(recipe, checks, shape)):
             turn = dealt.get(shape.direction, 0)
             dealt[shape.direction] = turn + 1

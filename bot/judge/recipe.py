@@ -133,6 +133,8 @@ class Recipe:
     on_the_way: tuple[tuple[str, ...], ...] = ()
     """Dimensions of what the reference makes and does not hand over, where that is the larger part: scores of each
     position with each other."""
+    infers: bool = False
+    """Whether the op has a kernel of its own for whoever wants no gradient: no other forward pass launches it."""
     compares: bool = False
     """Whether the op compares its inputs with each other: where two are equal the last bit of an input decides, so the
     rounding that the judge allows for begins after them."""

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from bot.judge.plan import EXTREMES, KINDS, NOT_BF16, ROWS_OF_A_TYPE, minimum_bytes, plan, probes_of
+from bot.judge.plan import EXTREMES, KINDS, NOT_BF16, ROWS_OF_A_TYPE, Probe, minimum_bytes, plan, probes_of
 from bot.judge.recipes import RECIPES
 from bot.judge.tolerance import ROWS_FOR_RMS
 from bot.targets.sizes import SIZES
@@ -152,6 +152,29 @@ def test_some_calls_leave_out_what_has_a_default_and_mean_the_default() -> None:
         left_out = {a.name for a in recipe.arguments} - {"X", "W", "eps"}
         assert {name: probe.constants[name] for name in left_out} == {name: recipe.stock[name] for name in left_out}
         assert probe.constants["eps"] != recipe.stock["eps"]
+
+
+def of_suite(kernel: str) -> tuple[Probe, ...]:
+    """What is asked without a GPU."""
+    checks = [c for c in suite_of(kernel).checks if c.dtype != "bfloat16"]
+    return probes_of(RECIPES[kernel], tuple(Shape(c.id, c.direction, c.shape, c.dtype) for c in checks), seed=1)
+
+
+def wants_gradients(probe: Probe) -> bool:
+    return any(argument.tensor.grad for argument in probe.call.arguments if argument.tensor is not None)
+
+
+def test_who_wants_no_gradient_is_met_where_the_op_has_a_kernel_for_them() -> None:
+    """One of mlp's that forgot gate_multiplier was right in every check: none of them launched it."""
+    for kernel, wanted in (("mlp", {True, False}), ("swiglu", {True})):
+        probes = of_suite(kernel)
+        assert {wants_gradients(p) for p in probes if p.call.direction == "forward"} == wanted
+        assert all(wants_gradients(p) for p in probes if p.call.direction != "forward")
+
+
+def test_who_wants_no_gradient_meets_every_mode() -> None:
+    told = [p.constants for p in of_suite("mlp") if not wants_gradients(p)]
+    assert {constants["gate_multiplier"] == 1.0 for constants in told} == {True, False}
 
 
 def test_a_type_that_is_rare_gets_enough_rows_to_tell_its_typical_error() -> None:

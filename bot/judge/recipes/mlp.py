@@ -53,5 +53,6 @@ RECIPE = Recipe(
     rows="length",
     cols="wide",
     tuned=("wide", "inner"),
+    infers=True,
     on_the_way=(("batch", "length", INNER), ("batch", "length", INNER)),
 )
