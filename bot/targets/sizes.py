@@ -273,7 +273,8 @@ SIZES: dict[str, Sizes] = {
     },
     # Llama 3.2 1B, Llama 3 8B and Qwen3 0.6B. Widths are eighths: the copy engine takes rows of whole 16 bytes. Stock
     # kernels take 64 or 128 rows, 128 columns and as many numbers a step, or half; more than one of each shows in
-    # some. They write the gradients of gate and up over what the forward pass saved of them.
+    # some. The blocks of 1030 rows come in groups of eight, of which the last has one: every scored size fills all of
+    # its groups. They write the gradients of gate and up over what the forward pass saved of them.
     "mlp": Sizes(
         scored=((1, 2048, 256, 1024), (1, 1024, 512, 1792), (4, 1024, 128, 384)),
         names=("batch", "length", "wide", "inner"),
@@ -283,7 +284,7 @@ SIZES: dict[str, Sizes] = {
         half=(2, 8, 7, 5),
         wide=(1, 2, 40, 5),
         wide_half=(1, 2, 6, 34),
-        tall=("backward", (1, 130, 2, 1)),
+        tall=("backward", (1, 1030, 1, 17)),
     ),
     "fused_neighborhood_attention": Sizes(
         scored=((2, 8, 1024, 64), (1, 16, 2048, 128), (8, 4, 256, 32)),

@@ -64,6 +64,16 @@ def test_mlp_is_three_linear_layers_around_a_gate(gate_by: float, down_by: float
     close(found, down_by * functional.linear(mixed, down))
 
 
+@pytest.mark.parametrize("block", [64, 128])
+def test_mlp_has_a_group_of_blocks_that_is_neither_the_first_nor_whole(block: int) -> None:
+    """Its programs take eight blocks of rows together, and a block of columns after the other; whoever counts the last
+    few as eight leaves out some."""
+    blocks = [
+        (-(-c["length"] // block), -(-8 * c["inner"] // 128)) for c in (dict(c.shape) for c in suite_of("mlp").checks)
+    ]
+    assert any(rows > 8 and rows % 8 and columns > 1 for rows, columns in blocks)
+
+
 def test_every_row_that_mlp_is_handed_is_of_whole_sixteen_bytes() -> None:
     """In the narrowest type too; the op refuses any other."""
     suite = suite_of("mlp")
