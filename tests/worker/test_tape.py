@@ -71,6 +71,8 @@ def test_as_much_may_be_described_as_there_is() -> None:
         ({"stride": (-16, 1)}, "steps that no GPU takes"),
         ({"stride": (16, 2), "shape": (4, 8)}, "steps that no GPU takes"),
         ({"block": (2, 4)}, "steps that no GPU takes"),
+        ({"stride": (2**39, 1), "shape": (1, 16)}, "steps that no GPU takes"),
+        ({"stride": (2**62, 1), "shape": (1, 16), "element": 2}, "steps that no GPU takes"),
         ({"block": (2, 257)}, "blocks of"),
         ({"block": (0, 8)}, "blocks of"),
         ({"shape": (0, 16)}, "blocks of"),

@@ -32,6 +32,8 @@ MOST_IN_A_BLOCK = 256
 SWIZZLES = range(4)
 ALIGNED = 16
 """Bytes that where a described tensor begins, its steps and the rows of a block have to divide by."""
+FARTHEST = 2**40
+"""Bytes that no step of it reaches. One past 64 bits would be handed over as another."""
 
 READS = "aten::_local_scalar_dense"
 """What every way to tell the host something comes to: a copy of it."""
@@ -248,7 +250,7 @@ def _sound_descriptor(tape: Tape, told: Descriptor) -> None:
     if any(size < 1 for size in told.shape) or not all(1 <= size <= MOST_IN_A_BLOCK for size in told.block):
         raise ContractError(f"{tape.case}: a descriptor with blocks of {list(told.block)} of {list(told.shape)}")
     steps = (told.offset, *(step * ELEMENTS[told.element] for step in (*told.stride[:-1], told.block[-1])))
-    if told.stride[-1] != 1 or any(step < 0 or step % ALIGNED for step in steps):
+    if told.stride[-1] != 1 or any(step % ALIGNED or not 0 <= step < FARTHEST for step in steps):
         raise ContractError(f"{tape.case}: a descriptor with steps that no GPU takes")
     _inside(tape, told.region, told.offset, told.end)
 
