@@ -17,10 +17,11 @@ from bot.worker.contract import ContractError, read_bytes
 from bot.worker.contract.tape import (
     MAX_CUBIN,
     READS,
+    SCALARS,
     Descriptor,
-    Given,
     Item,
     Kernel,
+    KernelArgument,
     Left,
     Operation,
     Pointer,
@@ -29,7 +30,6 @@ from bot.worker.contract.tape import (
 )
 
 _SCALARS: dict[int, Any] = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_uint32, 8: ctypes.c_uint64}
-_SIZES = {"i1": 1, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8, "u64": 8, "fp32": 4, "fp64": 8}
 _TYPES = DTYPES | {"int32": torch.int32, "int16": torch.int16, "int8": torch.int8, "uint8": torch.uint8}
 _TYPES |= {"bool": torch.bool}
 _NUMBERS: dict[str, Callable[[float], Any]] = {"bool": bool, "int": int, "float": float}
@@ -195,12 +195,12 @@ class Arm:
             return int(made.untyped_storage().data_ptr()) + told.offset
         return lane.address(self._offsets[told.region] + told.offset)
 
-    def _value(self, lane: Lane, argument: Given) -> Any:
+    def _value(self, lane: Lane, argument: KernelArgument) -> Any:
         if isinstance(argument, Pointer):
             return ctypes.c_uint64(self._address(lane, argument))
         if isinstance(argument, Descriptor):
             return self._driver.tensor_map(self._address(lane, argument), argument)
-        return _SCALARS[_SIZES[argument.kind]](argument.bits)
+        return _SCALARS[SCALARS[argument.kind]](argument.bits)
 
     def _view(self, lane: Lane, view: View) -> torch.Tensor:
         made = self._made.get((lane.base, view.region))

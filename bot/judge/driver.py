@@ -14,6 +14,10 @@ MAX_DYNAMIC_SHARED = 8
 PLAIN_SHARED = 48 * 1024
 L2_SIZE = 38
 """CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE."""
+MAP_BYTES, MAP_ALIGNED = 128, 64
+"""Of a CUtensorMap."""
+FETCHED = 2
+"""CU_TENSOR_MAP_L2_PROMOTION_L2_128B: as Triton has it."""
 
 
 class _Properties(ctypes.Structure):
@@ -31,12 +35,6 @@ class _Properties(ctypes.Structure):
 
 class _Access(ctypes.Structure):
     _fields_ = [("location_type", INT), ("location_id", INT), ("flags", INT)]
-
-
-MAP_BYTES, MAP_ALIGNED = 128, 64
-"""Of a CUtensorMap."""
-FETCHED = 2
-"""CU_TENSOR_MAP_L2_PROMOTION_L2_128B: as Triton has it."""
 
 
 class DriverError(RuntimeError):

@@ -25,9 +25,9 @@ from bot.worker.contract.tape import (
     READS,
     SCALARS,
     Descriptor,
-    Given,
     Item,
     Kernel,
+    KernelArgument,
     Left,
     Operation,
     Pointer,
@@ -307,7 +307,7 @@ class Taper(TorchDispatchMode):  # type: ignore[misc]
         if not path.exists():
             path.write_bytes(cubin)
         encodings = iter(getattr(facts, "tensordesc_meta", None) or ())
-        values: list[Given] = []
+        values: list[KernelArgument] = []
         for kind, value in zip(map(str, kernel.src.signature.values()), arguments, strict=True):
             if kind.startswith(DESCRIBED):
                 values += self._described(value, next(encodings, None))
@@ -315,7 +315,7 @@ class Taper(TorchDispatchMode):  # type: ignore[misc]
                 values.append(self._argument(kind, value))
         return Kernel(digest, str(facts.name), grid, 32 * int(facts.num_warps), int(facts.shared), tuple(values))
 
-    def _described(self, value: Any, encoding: Any) -> list[Given]:
+    def _described(self, value: Any, encoding: Any) -> list[KernelArgument]:
         """A tensor descriptor, as Triton's launcher hands it over: encoded for the copy engine, or taken apart on a
         chip that has none, and its sizes and steps behind it."""
         base = self._pointer(int(value.base.data_ptr()))

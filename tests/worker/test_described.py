@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from bot.worker.contract.tape import ELEMENTS, Descriptor, Given, Kernel, Scalar
+from bot.worker.contract.tape import ELEMENTS, Descriptor, Kernel, KernelArgument, Scalar
 from bot.worker.taping import Taper
 from tests.worker.scenes import played
 
@@ -67,7 +67,7 @@ ENCODED = {"swizzle": 3, "elem_size": 4, "elem_type": SINGLE, "block_size": [8, 
 """As a chip with a copy engine has it from the compiler."""
 
 
-def taped(folder: Path, encoding: dict[str, Any] | None, **told: Any) -> tuple[str, list[Given]]:
+def taped(folder: Path, encoding: dict[str, Any] | None, **told: Any) -> tuple[str, list[KernelArgument]]:
     """(why it cannot be recorded, the arguments) of a kernel that is handed a descriptor as Triton 3.8 has it."""
     x = torch.zeros(64, 32)
     facts = SimpleNamespace(name="kernel", global_scratch_size=0, profile_scratch_size=0, num_warps=4, shared=0)

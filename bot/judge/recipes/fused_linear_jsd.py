@@ -19,9 +19,8 @@ def _log_probability(x: Any, weight: Any, temperature: Any) -> Any:
 def reference(tensors: Mapping[str, Any], constants: Constants) -> tuple[Any, ...]:
     heat = constants["temperature"]
     student = _log_probability(tensors["student_input"], tensors["student_weight"], heat)
-    return of_logs(
-        student, _log_probability(tensors["teacher_input"], tensors["teacher_weight"], heat), tensors, constants
-    )
+    teacher = _log_probability(tensors["teacher_input"], tensors["teacher_weight"], heat)
+    return of_logs(student, teacher, tensors, constants)
 
 
 def of_logs(student: Any, teacher: Any, tensors: Mapping[str, Any], constants: Constants) -> tuple[Any, ...]:

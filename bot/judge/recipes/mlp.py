@@ -6,11 +6,11 @@ bytes, and the op says so of any others.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 from typing import Any
 
 from bot.judge.recipe import Constant, Constants, Operand, Output, Recipe
+from bot.judge.recipes import swiglu
 
 WIDE, INNER = "8*wide", "8*inner"
 
@@ -20,15 +20,6 @@ def reference(tensors: Mapping[str, Any], constants: Constants) -> tuple[Any, ..
     gate = x @ tensors["gate_weight"].T * constants["gate_multiplier"]
     mixed = gate * gate.sigmoid() * (x @ tensors["up_weight"].T)
     return (mixed @ tensors["down_weight"].T * constants["down_multiplier"],)
-
-
-def _plain(rng: random.Random) -> Constants:
-    return {"gate_multiplier": 1.0, "down_multiplier": 1.0}
-
-
-def _scaled(rng: random.Random) -> Constants:
-    """Falcon H1 scales both."""
-    return {"gate_multiplier": rng.uniform(0.3, 1.9), "down_multiplier": rng.uniform(0.3, 1.9)}
 
 
 RECIPE = Recipe(
@@ -41,8 +32,8 @@ RECIPE = Recipe(
         Constant("down_multiplier"),
     ),
     outputs=(Output("mixed", ("batch", "length", WIDE)),),
-    stock={"gate_multiplier": 1.0, "down_multiplier": 1.0},
-    modes=(_plain, _scaled),
+    stock=swiglu.STOCK,
+    modes=swiglu.MODES,
     reference=reference,
     forward_traffic=("x", "gate_weight", "up_weight", "down_weight", "mixed"),
     backward_traffic=(

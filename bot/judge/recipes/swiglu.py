@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from bot.judge.recipe import Constant, Constants, Operand, Output, Recipe
+from bot.judge.recipe import Constant, Constants, Mode, Operand, Output, Recipe
 
 
 def reference(tensors: Mapping[str, Any], constants: Constants) -> tuple[Any, ...]:
@@ -14,13 +14,12 @@ def reference(tensors: Mapping[str, Any], constants: Constants) -> tuple[Any, ..
     return (gate / (1 + (-gate).exp()) * tensors["b"] * constants["down_multiplier"],)
 
 
-def _plain(rng: random.Random) -> Constants:
-    return {"gate_multiplier": 1.0, "down_multiplier": 1.0}
-
-
 def _scaled(rng: random.Random) -> Constants:
     return {"gate_multiplier": rng.uniform(0.3, 1.9), "down_multiplier": rng.uniform(0.3, 1.9)}
 
+
+STOCK: Constants = {"gate_multiplier": 1.0, "down_multiplier": 1.0}
+MODES: tuple[Mode, ...] = (lambda rng: dict(STOCK), _scaled)
 
 RECIPE = Recipe(
     arguments=(
@@ -30,8 +29,8 @@ RECIPE = Recipe(
         Constant("down_multiplier"),
     ),
     outputs=(Output("c", ("rows", "cols")),),
-    stock={"gate_multiplier": 1.0, "down_multiplier": 1.0},
-    modes=(_plain, _scaled),
+    stock=STOCK,
+    modes=MODES,
     reference=reference,
     forward_traffic=("a", "b", "c"),
     backward_traffic=("dc", "a", "b", "da", "db"),

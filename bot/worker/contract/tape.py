@@ -162,8 +162,7 @@ class Descriptor:
         return self.offset + (last + 1) * ELEMENTS[self.element]
 
 
-Given = Pointer | Scalar | Descriptor
-"""An argument of a kernel."""
+KernelArgument = Pointer | Scalar | Descriptor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,7 +174,7 @@ class Kernel:
     grid: tuple[int, int, int]
     threads: int
     shared: int
-    arguments: tuple[Given, ...]
+    arguments: tuple[KernelArgument, ...]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,7 +21,7 @@ from bot.worker.compiling import compile_job
 from bot.worker.compiling_ahead import compile_ahead
 from bot.worker.contract import ARCHES, CompileRequest, Proof, Subject
 from bot.worker.contract.arches import Arch
-from bot.worker.contract.tape import SCALARS, Given, Kernel, Scalar
+from bot.worker.contract.tape import SCALARS, Kernel, KernelArgument, Scalar
 from bot.worker.recorder import Recorder
 from bot.worker.taping import Taper
 from tests.worker.scenes.recorded import ROOT, call
@@ -56,7 +56,7 @@ class Moving(torch.autograd.Function):
         return y
 
 
-def handed(binary: Any, directory: str) -> tuple[list[Given], list[int]]:
+def handed(binary: Any, directory: str) -> tuple[list[KernelArgument], list[int]]:
     """What a recording has of a launch, and the sizes of the parameters that it was compiled with."""
     x, y = torch.zeros(64, 4096, dtype=torch.bfloat16), torch.zeros(64, 8192, dtype=torch.bfloat16)[:, 4096:]
     taper = Taper({"x": x, "y": y}, Path(directory), device="cpu")
@@ -68,7 +68,7 @@ def handed(binary: Any, directory: str) -> tuple[list[Given], list[int]]:
     return list(step.arguments), [int(many) if many else BYTES[kind] for kind, _, many in parameters]
 
 
-def sizes(arguments: list[Given]) -> list[int]:
+def sizes(arguments: list[KernelArgument]) -> list[int]:
     most = {"Pointer": 8, "Descriptor": 128}
     return [SCALARS[one.kind] if isinstance(one, Scalar) else most[type(one).__name__] for one in arguments]
 
