@@ -20,7 +20,7 @@ TOUCHES = ("rows_in_turns", "last_axis_first", "meet_once", "walk_back", "stores
 SCALES = ("fuse_rows", "scale_at_store", "scale_in_kernel", "read_the_number", "ask_once")
 LATE = (*ATOMICS, *SUMS, *SCALES, "scale_sum", *ARITHMETIC, *TOUCHES)
 AT_ONCE = ("narrower_tiles", "rows_at_once", "heads_at_once", "pairs_at_once")
-TILES = ("mask_where_read", "taller_tiles", "further_ahead")
+TILES = ("mask_where_read", "within_reach", "taller_tiles", "further_ahead")
 PIPELINES = ("pipeline_rows", "pipeline_steps", "pipeline_products", "pipeline_turns")
 AHEAD = (*TILES, "running_softmax", "tanh_by_exp2", "sum_behind_loop", *PIPELINES, "block_rows", *AT_ONCE)
 OF_ANY = (
@@ -107,6 +107,9 @@ AIMS: dict[str, Aim] = {
     ),
     "mask_where_read": Aim(
         ("M3", "G1"), ("excess", "fixed", BESIDE), "a matrix says for each place what its row and column say"
+    ),
+    "within_reach": Aim(
+        ("M3", "C1"), ("excess", "waiting", "issue"), "products go through columns that a mask has left zero"
     ),
     "running_softmax": Aim(("M3", "M2"), ("excess", "waiting"), "rows are read to be scored, and again to be added up"),
     "block_rows": Aim(("P0", "G2"), UNHIDDEN, "several rows make one block, whose loads and sums wait together"),

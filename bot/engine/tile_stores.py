@@ -64,7 +64,7 @@ def _masked(tiled: Tiled, call: cst.Call) -> dict[str, str]:
     return found
 
 
-def _indices(tiled: Tiled, found: list[Product], name: str) -> list[str]:
+def indexed(tiled: Tiled, found: list[Product], name: str) -> list[str]:
     """Of each axis of the tensor what its stride is multiplied with."""
     known = dict[int, str]()
     for term in found:
@@ -132,7 +132,7 @@ def sizes(site: LaunchSite, kernel: cst.FunctionDef, pointer: str, name: str) ->
     found = addresses.terms(stores[0].call.args[0].value, tiled.names)
     if found.count((pointer,)) != 1:
         raise NotUnderstood("a place does not begin with the tensor's")
-    indices = _indices(tiled, [term for term in found if term != (pointer,)], name)
+    indices = indexed(tiled, [term for term in found if term != (pointer,)], name)
     masked = _masked(tiled, stores[0].call)
     pairs = _quotients(tiled, indices)
     known = dict(pairs)

@@ -26,6 +26,7 @@ from bot.engine.transforms import (
     relax_atomics,
     rows_in_turns,
     wider_chunks,
+    within_reach,
 )
 from bot.engine.transforms.rewrite import FilesRewrite, Rewrite, of_one_file
 from bot.model.ids import Digest
@@ -58,7 +59,7 @@ ON_A_GPU = (
     *("pipeline_steps", "pipeline_products", "pipeline_turns", "further_ahead", "taller_tiles"),
     *("rows_at_once", "heads_at_once", "pairs_at_once", "narrower_tiles", "last_axis_first"),
     *("drop_sort", "scale_in_kernel", "read_the_number", "ask_once", "scale_sum", "sum_behind_loop", "sum_together"),
-    *("fuse_rows", "walk_back", "stores_first", "running_softmax", "mask_where_read"),
+    *("fuse_rows", "walk_back", "stores_first", "running_softmax", "mask_where_read", "within_reach"),
     *("sum_at_once", "relax_atomics", "add_once_a_run", "wider_chunks", "free_early", "first_product", "meet_once"),
     "rows_in_turns",
 )
@@ -96,6 +97,7 @@ KNOWING: dict[str, Callable[[str, Brief], Rewrite | None]] = {
     "last_axis_first": lambda text, brief: last_axis_first.of_kernels(text, brief.launched),
     "drop_sort": lambda text, brief: drop_sort.rewrite(text, brief.site.relied_on),
     "mask_where_read": lambda text, brief: mask_where_read.rewrite(text, brief.site.relied_on),
+    "within_reach": lambda text, brief: within_reach.rewrite(text, brief.site.relied_on),
     "rows_in_turns": lambda text, brief: rows_in_turns.rewrite(text, brief.site.relied_on),
 }
 """Rewrites that ask for more than the text, once that has something for them."""

@@ -61,6 +61,7 @@ from bot.engine.transforms import (
     walk_back,
     walk_rows,
     wider_chunks,
+    within_reach,
 )
 from bot.engine.transforms.rewrite import FilesRewrite, Rewrite
 
@@ -96,6 +97,7 @@ TRANSFORMS: dict[str, Transform] = {
     "drop_detours": drop_detours,
     "drop_sort": drop_sort,
     "mask_where_read": mask_where_read,
+    "within_reach": within_reach,
     "divide_by_constants": divide_by_constants,
     "tile_rows": tile_rows,
     "narrower_tiles": narrower_tiles,
