@@ -27,6 +27,19 @@ PLAIN = m.SimpleStatementLine([m.Assign([m.AssignTarget(m.Name())])])
 ADDED = m.SimpleStatementLine([m.AugAssign(m.Name(), m.AddAssign(), DOT)])
 
 
+LOADS = ("arange", "load", "dot", "trans", *addresses.CASTS)
+
+
+def refuse_reckoned(loop: cst.For) -> None:
+    """Raises NotUnderstood unless a turn does no more than to find places, to load and to multiply what it loads: its
+    places may then be counted in more bits."""
+    sums = findall(loop.body, m.BinaryOperation(operator=m.DoesNotMatch(m.Add() | m.Multiply() | m.BitAnd())))
+    asked = findall(loop.body, m.ComparisonTarget(operator=m.DoesNotMatch(m.LessThan())))
+    others = [call for call in kernels.calls(loop.body) if kernels.called_name(call) not in LOADS]
+    if sums or asked or others or findall(loop.body, m.UnaryOperation() | m.BooleanOperation() | m.IfExp()):
+        raise NotUnderstood("a turn reckons with its places")
+
+
 def is_handed(kernel: cst.FunctionDef, name: str) -> bool:
     return name in source.parameters(kernel) and not times_bound(kernel, name)
 

@@ -103,7 +103,7 @@ class _Mask:
     def _chosen(self, node: cst.BaseExpression, *, surely: bool) -> Iterator[tuple[cst.Comparison, bool]]:
         """Of `tl.where(mask, number, 0.0)` that is above zero."""
         node = self.plain(node)
-        if isinstance(node, cst.Float | cst.Integer) and node.evaluated_value > 0:
+        if isinstance(node, cst.Float | cst.Integer) and node.evaluated_value >= 1:
             return
         if not isinstance(node, cst.Call) or not m.matches(node, WHERE) or not _is_zero(node.args[2].value):
             raise NotUnderstood("nobody knows what is above zero")

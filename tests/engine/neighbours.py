@@ -227,7 +227,11 @@ for batches, size, width, radius, every in ((1, 40, 20, 3, 1), (1, 40, 5, 3, 6),
         q, k, v = (torch.randn(batches, size, width, requires_grad=True) for _ in range(3))
         out = module.Near.apply(q, k, v, radius, every)
         out.backward(torch.randn(batches, size, width))
-        found.append((out, q.grad, k.grad, v.grad))
+        found.append((out.detach(), q.grad, k.grad, v.grad))
+    q, k, v = q.detach(), k.detach(), v.detach()
+    v[:, 0] = float("inf")
+    spread, kept = (module.attend(q, k, v, radius, every)[0] for module in (before, after))
+    assert size < 40 or (bool(spread.isnan().any(1).all()) and torch.equal(kept[:, 32:], found[0][0][:, 32:]))
     for was, now in zip(*found):
         assert torch.equal(was, now) and bool(was.isfinite().all()), (size, radius, every)
 """

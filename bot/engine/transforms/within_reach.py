@@ -90,6 +90,7 @@ def _refuse_shared(module: cst.Module, kernel: cst.FunctionDef, site: LaunchSite
 def _in_loop(reader: Reader, added: product_sums.Sum, load: cst.Call) -> tuple[str, str]:
     """The end of the loop and its step, where it goes through chunks of the matrix that are loaded and multiplied."""
     kernel, loop = reader.kernel, added.loop
+    product_sums.refuse_reckoned(loop)
     if not m.matches(loop.iter, STEPS):
         raise NotUnderstood("the loop is not from the first column on, step by step")
     end, step = (source.code(arg.value) for arg in cst.ensure_type(loop.iter, cst.Call).args[1:])
