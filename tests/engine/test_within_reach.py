@@ -74,6 +74,21 @@ def test_who_launches_them_tells_how_far_that_is() -> None:
     assert lines.count("ctx.radius,") == lines.count("ctx.step,") == 1  # a line of arguments that became too long
 
 
+def test_a_loop_that_nobody_could_know_to_be_one_turn_is_not_asked_for_it(tmp_path: Path) -> None:
+    loops = kernel(TEXT, VALUES)
+    text = TEXT.replace(loops, loops.replace("size: tl.constexpr", "size"), 1)
+    found = within_reach.rewrite(text)
+    assert found is not None and set(found.kernels) == set(ALL)
+    assert (
+        "    reach = every * (radius // 2)\n"
+        "    first = tl.maximum(0, row.to(tl.int64) - reach) // BLOCK_K * BLOCK_K\n"
+        "    last = tl.minimum(size, row.to(tl.int64) + BLOCK_M + reach)\n"
+        "    # Step by step.\n" in kernel(found.text, VALUES)
+    )
+    (tmp_path / "ops").mkdir()
+    interpret(tmp_path, PLAYED, before=text, after=found.text, **{"ops/softmax": SOFTMAX})
+
+
 def test_what_somebody_says_of_a_loop_stays_above_it() -> None:
     found = within_reach.rewrite(TEXT)
     assert found is not None
@@ -311,11 +326,8 @@ def test_a_matrix_is_zero_or_stays(before: str, after: str, stays: tuple[str, ..
 @pytest.mark.parametrize(
     ("before", "after", "why"),
     [
-        (
-            "size: tl.constexpr, width: tl.constexpr,\n    BLOCK_M",
-            "size, width: tl.constexpr,\n    BLOCK_M",
-            "no constant",
-        ),
+        ("size: tl.constexpr, width: tl.constexpr,\n", "width: tl.constexpr, size: tl.constexpr,\n", "another end"),
+        ("    row = tl", "    size = size + 0\n    row = tl", "the loop ends by what changes"),
         ("BLOCK_K: tl.constexpr,\n", "BLOCK_K: tl.constexpr = 16,\n", "a parameter has a value of its own"),
         ("BLOCK_K: tl.constexpr,\n", "radius: tl.constexpr,\n", "a name is taken"),
         ("range(0, size, BLOCK_K)", "range(BLOCK_K, size, BLOCK_K)", "it begins elsewhere"),

@@ -94,8 +94,10 @@ def _in_loop(reader: Reader, added: product_sums.Sum, load: cst.Call) -> tuple[s
     if not m.matches(loop.iter, STEPS):
         raise NotUnderstood("the loop is not from the first column on, step by step")
     end, step = (source.code(arg.value) for arg in cst.ensure_type(loop.iter, cst.Call).args[1:])
-    if any(one not in kernels.constants(kernel) or times_bound(kernel, one) for one in (end, step)):
-        raise NotUnderstood("the loop ends, or goes on, by what is no constant")
+    if not product_sums.is_handed(kernel, end) or not product_sums.is_handed(kernel, step):
+        raise NotUnderstood("the loop ends, or goes on, by what changes")
+    if step not in kernels.constants(kernel):
+        raise NotUnderstood("the loop goes on by what is no constant")
     made = [name for name in bound_in(loop) if name != added.total]
     if any(times_bound(kernel, name) != 1 or name in source.parameters(kernel) for name in made):
         raise NotUnderstood("a turn may need what another made")
@@ -109,13 +111,13 @@ def _in_loop(reader: Reader, added: product_sums.Sum, load: cst.Call) -> tuple[s
     return end, step
 
 
-def _bounds(start: str, block: str, end: str, step: str) -> tuple[str, ...]:
-    """Where the loop begins and ends: a single step has no need to count, and knows what it is for."""
-    within = (
-        f"    first = tl.maximum(0, {start}.to(tl.int64) - reach) // {step} * {step}",
-        f"    last = tl.minimum({end}, {start}.to(tl.int64) + {block} + reach)",
-    )
-    return "first = 0", f"last = {end}", "\n".join((f"if {end} > {step}:", *within)) + "\n"
+def _bounds(kernel: cst.FunctionDef, start: str, block: str, end: str, step: str) -> tuple[str, ...]:
+    """Where the loop begins and ends. One that is compiled for a single turn is not pipelined, and stays so."""
+    first = f"first = tl.maximum(0, {start}.to(tl.int64) - reach) // {step} * {step}"
+    last = f"last = tl.minimum({end}, {start}.to(tl.int64) + {block} + reach)"
+    if end not in kernels.constants(kernel):
+        return first, last
+    return "first = 0", f"last = {end}", f"if {end} > {step}:\n    {first}\n    {last}\n"
 
 
 def _within(module: cst.Module, reader: Reader, reach: Reach) -> cst.FunctionDef:
@@ -143,7 +145,7 @@ def _within(module: cst.Module, reader: Reader, reach: Reach) -> cst.FunctionDef
     why = f"Farther from its row than the mask of {reach.kernel.name.value} reaches {reader.pointer} holds zeros."
     above, said = source.split_above(added.loop)
     far = far.with_changes(leading_lines=(*above, *source.comment_lines(why)))
-    bounds = [cst.parse_statement(line) for line in _bounds(start, block, end, step)]
+    bounds = [cst.parse_statement(line) for line in _bounds(kernel, start, block, end, step)]
     loop = added.loop.with_changes(iter=source.expression(f"range(first, last, {step})"), leading_lines=said)
     return _told(kernel, {added.loop: (far, *bounds, loop)}, reach)
 
