@@ -62,6 +62,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
     "fewer_instructions": ("divide_once", "gather_factors", "base_two", "quick_log", "tanh_by_exp2"),
     "tiles_in_order": ("tile_rows", "last_axis_first"),
     "heads_in_pairs": ("heads_at_once", "pairs_at_once"),
+    "mask_within_reach": ("mask_where_read", "within_reach"),
 }
 """By the technique of the whole, the rewrites it is made of."""
 

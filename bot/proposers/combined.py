@@ -12,6 +12,8 @@ So they race once more as one, beside each of them, and the better promise comes
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from bot.analysis.strategies import TOGETHER
 from bot.engine import rewriting
 from bot.engine.transforms import PER_KERNEL
@@ -20,6 +22,8 @@ from bot.proposers import promise
 from bot.proposers.brief import Brief
 
 FEWEST = 2
+Making = Callable[[str, str, str], Rewrite | None]
+"""A rewrite by its name, the text and the kernel that it keeps to."""
 IN_ONE_KERNEL = frozenset(name for name, parts in TOGETHER.items() if parts[-1] in PER_KERNEL)
 """Those whose last rewrite may keep to one kernel. On an H200 tiles of geglu's backward were 4 % faster in order, and
 those of its forward 2 to 4 % slower."""
@@ -30,13 +34,13 @@ def joined(titles: list[str]) -> str:
     return ", and ".join([first, *(title[:1].lower() + title[1:] for title in others)])
 
 
-def of_file(name: str, text: str, only: str = "") -> Rewrite | None:
+def of_file(name: str, text: str, only: str = "", making: Making = rewriting.of_file) -> Rewrite | None:
     """All of its rewrites that find something in a file, one on top of the other. None where there are no two. `only`:
     the kernel that the last of them keeps to."""
     found: list[Rewrite] = []
     for part in TOGETHER[name]:
         here = only if part == TOGETHER[name][-1] else ""
-        rewrite = rewriting.of_file(part, found[-1].text if found else text, here)
+        rewrite = making(part, found[-1].text if found else text, here)
         found += [rewrite] if rewrite is not None else []
     if len(found) < FEWEST:
         return None

@@ -10,6 +10,7 @@ and can be carried further is tried a second time.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from bot.analysis.strategies import TOGETHER
@@ -120,8 +121,14 @@ def _may_repeat(brief: Brief, name: str) -> bool:
     return not earlier or (earlier[-1].is_accepted and len(earlier) < AGAIN.get(name, 1))
 
 
-def _made(name: str, text: str, only: str = "") -> Rewrite | None:
-    return combined.of_file(name, text, only) if name in TOGETHER else rewriting.of_file(name, text, only)
+def _known(brief: Brief, name: str, text: str, only: str = "") -> Rewrite | None:
+    found = rewriting.of_file(name, text, only)
+    return KNOWING[name](text, brief) if found is not None and name in KNOWING and not only else found
+
+
+def _made(brief: Brief, name: str, text: str, only: str = "") -> Rewrite | None:
+    making = functools.partial(_known, brief)
+    return combined.of_file(name, text, only, making) if name in TOGETHER else making(name, text, only)
 
 
 def _rewrites(brief: Brief, name: str) -> Iterator[tuple[FilesRewrite, Change]]:
@@ -131,11 +138,7 @@ def _rewrites(brief: Brief, name: str) -> Iterator[tuple[FilesRewrite, Change]]:
         yield from () if together is None else ((together, FORECASTS[name]),)
         return
     for file in brief.sources:
-        rewrite, change = _made(name, file.text), FORECASTS[name]
-        if rewrite is None:
-            continue
-        if name in KNOWING:
-            rewrite = KNOWING[name](file.text, brief)
+        rewrite, change = _made(brief, name, file.text), FORECASTS[name]
         if rewrite is None:
             continue
         if name == "more_programs" and (widest := room.widest(brief, rewrite.kernels)):
@@ -169,12 +172,12 @@ def _alone(brief: Brief, name: str, *, races: bool) -> Iterator[tuple[float, Pro
     if not (name in PER_KERNEL or name in combined.IN_ONE_KERNEL) or (earlier and earlier[0].is_accepted):
         return
     for file in brief.sources:
-        whole = _made(name, file.text)
+        whole = _made(brief, name, file.text)
         for kernel in whole.kernels if whole is not None and len(whole.kernels) > 1 else ():
             technique = f"{name}:{kernel}"
             if brief.rounds_with(technique) or not (races or earlier or promise.of(brief, technique) is not None):
                 continue
-            rewrite = _made(name, file.text, kernel)
+            rewrite = _made(brief, name, file.text, kernel)
             if rewrite is None:
                 continue
             alone = dataclasses.replace(rewrite, title=f"{rewrite.title}, in {kernel} alone")

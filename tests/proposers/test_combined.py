@@ -7,6 +7,7 @@ import pytest
 from bot.analysis import strategies
 from bot.engine import rewriting
 from bot.engine.transforms import TRANSFORMS
+from bot.engine.transforms.rewrite import Rewrite
 from bot.model.commands import Goal
 from bot.model.verdict import Decision
 from bot.proposers import combined, engine
@@ -102,6 +103,15 @@ def test_several_heads_are_taken_in_pairs_in_one_round() -> None:
     assert in_pairs is not None and found.text == in_pairs.text
     assert found.title == "Several heads a program, and pairs in one access"
     assert combined.of_file("heads_in_pairs", in_pairs.text) is None
+
+
+def test_a_part_that_others_rely_on_is_left_out() -> None:
+    """What is known beside the text is asked of each part, as it is of one that has a round by itself."""
+
+    def spared(name: str, text: str, only: str) -> Rewrite | None:
+        return None if name == "pairs_at_once" else rewriting.of_file(name, text, only)
+
+    assert combined.of_file("heads_in_pairs", NAMED, making=spared) is None, "one idea is no whole"
 
 
 def test_all_rows_are_cut_and_the_tiles_of_one_kernel_put_in_order() -> None:
