@@ -3,6 +3,8 @@ go."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 import libcst.matchers as m
 
@@ -85,3 +87,34 @@ def entries(constants: cst.BaseExpression | None) -> list[tuple[str, cst.BaseExp
     if len(found) != len(constants.elements):
         raise NotUnderstood("nobody can tell which constants it gives")
     return [(str(key), value) for key, value in found]
+
+
+def clauses(whole: cst.ListComp) -> Iterator[cst.CompFor]:
+    clause: cst.CompFor | None = whole.for_in
+    while clause is not None:
+        yield clause
+        clause = clause.inner_for_in
+
+
+def comprehended(whole: cst.BaseExpression) -> tuple[cst.ListComp, cst.Call]:
+    """A list with a configuration for each number of several clauses, and what makes it."""
+    if not isinstance(whole, cst.ListComp) or not m.matches(whole.elt, CONFIG):
+        raise NotUnderstood("the list is written in another way")
+    if any(clause.ifs for clause in clauses(whole)):
+        raise NotUnderstood("some are left out")
+    return whole, cst.ensure_type(whole.elt, cst.Call)
+
+
+def numbers(whole: cst.ListComp, given: cst.BaseExpression | None) -> tuple[cst.Integer, ...]:
+    """What a constant is given in turn: a number, or those of a clause that serve for nothing else."""
+    if isinstance(given, cst.Integer):
+        return (given,)
+    if not isinstance(given, cst.Name) or len(findall(whole, m.Name(given.value))) != 2:  # where it is bound, and here
+        raise NotUnderstood("a constant is no number, or one that serves for something else too")
+    mine = [one.iter for one in clauses(whole) if m.matches(one.target, m.Name(given.value))]
+    if len(mine) != 1 or not isinstance(mine[0], cst.List | cst.Tuple):
+        raise NotUnderstood("nobody can tell which numbers it is given")
+    found = tuple(one.value for one in mine[0].elements if isinstance(one.value, cst.Integer))
+    if not found or len(found) != len(mine[0].elements):
+        raise NotUnderstood("some are no numbers")
+    return found

@@ -86,6 +86,10 @@ class Brief:
         changed = texts.items() if names else ()
         return any(left_behind(ast.parse(before[path]), ast.parse(text), names) for path, text in changed)
 
+    def beside(self, text: str) -> tuple[str, ...]:
+        """What the incumbent's other files say."""
+        return tuple(file.text for file in self.sources if file.text != text)
+
     @property
     def judged(self) -> frozenset[Digest]:
         """Sources that need no second verdict."""

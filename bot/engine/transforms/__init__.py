@@ -61,6 +61,7 @@ from bot.engine.transforms import (
     walk_back,
     walk_rows,
     wider_chunks,
+    wider_tiles,
     within_reach,
 )
 from bot.engine.transforms.rewrite import FilesRewrite, Rewrite
@@ -110,6 +111,7 @@ TRANSFORMS: dict[str, Transform] = {
     "pipeline_products": pipeline_products,
     "pipeline_turns": pipeline_turns,
     "further_ahead": further_ahead,
+    "wider_tiles": wider_tiles,
     "block_rows": block_rows,
     "rows_at_once": rows_at_once,
     "heads_at_once": heads_at_once,

@@ -49,38 +49,12 @@ class Listed:
     steps: tuple[cst.Integer, ...]
 
 
-def _clauses(whole: cst.ListComp) -> Iterator[cst.CompFor]:
-    clause: cst.CompFor | None = whole.for_in
-    while clause is not None:
-        yield clause
-        clause = clause.inner_for_in
-
-
-def _numbers(whole: cst.ListComp, given: cst.BaseExpression) -> tuple[cst.Integer, ...]:
-    """What a constant is given in turn: a number, or those of a clause that serve for nothing else."""
-    if isinstance(given, cst.Integer):
-        return (given,)
-    if not isinstance(given, cst.Name) or len(findall(whole, m.Name(given.value))) != 2:  # where it is bound, and here
-        raise NotUnderstood("a constant is no number, or one that serves for something else too")
-    mine = [one.iter for one in _clauses(whole) if m.matches(one.target, m.Name(given.value))]
-    if len(mine) != 1 or not isinstance(mine[0], cst.List | cst.Tuple):
-        raise NotUnderstood("nobody can tell which numbers it is given")
-    found = tuple(one.value for one in mine[0].elements if isinstance(one.value, cst.Integer))
-    if not found or len(found) != len(mine[0].elements):
-        raise NotUnderstood("some are no numbers")
-    return found
-
-
 def _listed(whole: cst.BaseExpression, kernel: cst.FunctionDef, step: str) -> Listed:
-    if not isinstance(whole, cst.ListComp) or not m.matches(whole.elt, tuned_lists.CONFIG):
-        raise NotUnderstood("the list is written in another way")
-    if any(clause.ifs for clause in _clauses(whole)):
-        raise NotUnderstood("some are left out")
-    call = cst.ensure_type(whole.elt, cst.Call)
+    made, call = tuned_lists.comprehended(whole)
     constants, stages = kernels.argument(call, 0, "kwargs"), kernels.argument(call, 2, "num_stages")
     if not isinstance(stages, cst.Integer):
         raise NotUnderstood("how many steps are under way is no number, or several")
-    sizes = {name: _numbers(whole, given) for name, given in tuned_lists.entries(constants)}
+    sizes = {name: tuned_lists.numbers(made, given) for name, given in tuned_lists.entries(constants)}
     steps = sizes.get(step, ())
     lengths = [int(one.value, 0) for one in steps]
     if kernels.integer(stages) != FEW_STAGES or not lengths:

@@ -1,0 +1,268 @@
+"""Lists of launch numbers that end at tiles of 128 x 128 go on, where a kernel has one sum in a tile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bot.engine.transforms import further_ahead, wider_tiles
+from tests.engine.described import PLAYED, TEXT
+from tests.engine.library import changes, interpret
+
+
+def wider(text: str) -> str | None:
+    found = wider_tiles.rewrite(text)
+    return found.text if found is not None else None
+
+
+MORE = f"""    # {wider_tiles.COMMENT}
+    + [
+        triton.Config(
+            {{"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "GROUP": GS}},
+            num_warps=8,
+            num_stages=s,
+            pre_hook=_blocks,
+        )
+        for GS in [1, 2]
+        for s in [3, 4]
+    ],
+"""
+
+
+def test_a_second_list_comes_behind_the_first_and_a_line_says_why() -> None:
+    found = wider_tiles.rewrite(TEXT)
+    assert found is not None and found.kernels == ("_product_kernel",)
+    assert found.text == TEXT.replace("    ],\n    key=", f"    ]\n{MORE}    key=")
+    gone, new = changes(TEXT, found.text)
+    assert not gone and "        for GS in [1, 2]" in new and "        for GS in [1, 2]  # 1 is row by row." in TEXT
+
+
+def test_it_says_that_tuning_takes_longer() -> None:
+    found = wider_tiles.rewrite(TEXT)
+    assert found is not None
+    assert "4 entries come behind the 32 that were there, so tuning takes longer" in found.why
+    assert "1.06x and 1.09x" in found.seen
+
+
+def test_it_goes_on_once() -> None:
+    after = wider(TEXT)
+    assert after is not None and wider(after) is None and further_ahead.rewrite(after) is None
+
+
+def test_it_makes_the_same_products(tmp_path: Path) -> None:
+    after = wider(TEXT)
+    assert after is not None
+    interpret(tmp_path, PLAYED, before=TEXT, after=after)
+
+
+OWN = "    pid_m, pid_n = _order(pid, M, N, BLOCK_M, BLOCK_N, GROUP)\n"
+PROGRAM = f"    pid = tl.program_id(0)\n    b = tl.program_id(1)\n{OWN}"
+COUNTED = 'triton.cdiv(M, META["BLOCK_M"]) * triton.cdiv(N, META["BLOCK_N"]),\n        B,'
+
+
+def test_two_axes_of_the_grid_may_count_the_tiles() -> None:
+    text = TEXT.replace(
+        COUNTED, 'triton.cdiv(M, META["BLOCK_M"]),\n        triton.cdiv(N, META["BLOCK_N"]),\n        B,'
+    )
+    text = text.replace(
+        PROGRAM, "    pid_m = tl.program_id(0)\n    pid_n = tl.program_id(1)\n    b = tl.program_id(2).to(tl.int32)\n"
+    )
+    assert wider(text) is not None
+    assert wider(text.replace("tl.program_id(2)", "tl.program_id(1)")) is None, "b would be a column, of another tile"
+    assert wider(text.replace("pid_n = tl.program_id(1)", "pid_n = tl.program_id(0)")) is None
+
+
+def test_a_kernel_may_reckon_by_itself() -> None:
+    lines = "    tiles = tl.cdiv(N, BLOCK_N)\n    pid_m = pid // tiles\n    pid_n = pid % tiles\n"
+    assert OWN in TEXT and wider(TEXT.replace(OWN, lines)) is not None
+    for of_another in ("N // BLOCK_N", "tl.cdiv(M, BLOCK_N)", "tl.cdiv(N, 128)", "tl.cdiv(K, BLOCK_N)", "GROUP"):
+        assert wider(TEXT.replace(OWN, lines.replace("tl.cdiv(N, BLOCK_N)", of_another))) is None, of_another
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("for BM in [64, 128]", "for BM in (128,)"),
+        ('"BLOCK_N": BN,', '"BLOCK_N": 128,'),
+        ("for s in [2, 3]", "for s in [1, 2, 3, 4]"),
+        ("            num_warps=w,\n", "            num_warps=8,\n"),
+        ("    acc = acc * scale\n", ""),
+        ("acc = tl.dot(rows, w.load([k, col]), acc=acc)", "acc = tl.dot(rows, w.load([k, col]), acc)"),
+        ("    row = pid_m * BLOCK_M\n", "    row = BLOCK_M * pid_m\n"),
+        ('    nargs["y"].block_shape = [1, BLOCK_M,', '    nargs["y"].block_shape = [1, nargs["BLOCK_M"],'),
+    ],
+)
+def test_what_may_be_said_in_another_way(before: str, after: str) -> None:
+    assert before in TEXT
+    text = TEXT.replace(before, after)
+    for name in ("BN", "w"):
+        if f": {name}," not in text and f"={name}," not in text:
+            text = "\n".join(line for line in text.split("\n") if f"        for {name} in" not in line)
+    found = wider(text)
+    assert found is not None and '{"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "GROUP": GS}' in found
+
+
+LISTED = [
+    ("for BM in [64, 128]", "for BM in [32, 64]", "its tiles are small"),
+    ("for BM in [64, 128]", "for BM in [64, 128, 256]", "its tiles are tall already"),
+    ("for BN in [128]", "for BN in [128, 256]", "its tiles are wide already"),
+    ("for BN in [128]", "for BN in [64]", "nobody tried 128 x 128"),
+    ("for BK in [64, 128]", "for BK in [32]", "steps are short"),
+    ("for w in [4, 8]", "for w in [4]", "four warps have no room"),
+    ("for w in [4, 8]", "for w in [4, 8] if BM < 128", "some are left out"),
+    ("for w in [4, 8]", "for w in WARPS", "nobody can tell which"),
+    ("for w in [4, 8]", "for w in [4, 8]\n        for _ in [1, 2]", "a clause gives nothing"),
+    ("num_stages=s,", "num_stages=BK // 32,", "a step says how many are under way"),
+    ("num_stages=s,\n", "num_stages=2,\n", "a clause gives nothing, and one number of steps is under way"),
+    ("num_warps=w,", "num_warps=w,  # of a product", "something is said of the warps"),
+    ("num_warps=w,", "num_warps=w,\n            num_ctas=2,", "a configuration says more"),
+    ("            pre_hook=_blocks,\n", "", "nobody gives blocks a shape"),
+    ("pre_hook=_blocks", "pre_hook=lambda nargs: _blocks(nargs)", "nobody knows the hook"),
+    ("        triton.Config(", "        made(", "it is made in another way"),
+    ('"GROUP": GS}', '"GROUP": GS, **MORE}', "nobody can tell which constants"),
+    ('key=["N", "K"],', 'key=["N", "K"],\n    prune_configs_by={},', "it is pruned"),
+    ('key=["N", "K"],', 'key=["N", "K"],\n    reset_to_zero=["y"],', "something is added to what was there"),
+    ("def _blocks(nargs):", "@once\ndef _blocks(nargs):", "nobody looks into a decorator"),
+    ('    nargs["v"].block', '    assert BLOCK_N <= 128\n    nargs["v"].block', "the hook asks for more"),
+    ('    nargs["v"].block_shape = [BLOCK_N, BLOCK_K]\n', "", "a descriptor keeps its block"),
+    ("[BLOCK_N, BLOCK_K]", "[2 * BLOCK_N, BLOCK_K]", "a block would have 512 rows"),
+    ('    BLOCK_N = nargs["BLOCK_N"]\n', "", "a block has the module's own number"),
+    ("@triton.autotune", "_blocks = others\n\n\n@triton.autotune", "the hook is another one later"),
+    ("[BLOCK_N, BLOCK_K]", "[128, BLOCK_K]", "a block stays as small"),
+    ('BLOCK_N = nargs["BLOCK_N"]', 'BLOCK_N = min(128, nargs["BLOCK_N"])', "a block is no more than 128"),
+]
+
+LAUNCHED = [
+    ("    return y\n", "    return y, _product_kernel.best_config\n", "somebody reads what was chosen"),
+    ("    return y\n", "    run = _product_kernel\n    return y\n", "it has another name"),
+    ("def product(", '__all__ = ["_product_kernel"]\n\n\ndef product(', "others may take it"),
+    ("_product_kernel", "product_kernel", "it is public"),
+    ('triton.cdiv(N, META["BLOCK_N"])', "triton.cdiv(N, 128)", "the grid counts by itself"),
+    ('triton.cdiv(N, META["BLOCK_N"])', 'triton.cdiv(N + 1, META["BLOCK_N"])', "the grid counts another tensor"),
+    ('triton.cdiv(N, META["BLOCK_N"])', '(N // META["BLOCK_N"])', "the last columns are left out"),
+    ('triton.cdiv(N, META["BLOCK_N"])', 'triton.cdiv(N, META["BLOCK_N"] // 2)', "twice as many programs"),
+    ('META["BLOCK_N"]),\n', 'META["BLOCK_N"]) * 2,\n', "twice as many programs"),
+    ('META["BLOCK_N"]),\n        B,', 'META["BLOCK_N"]) * B,', "nobody knows how many programs"),
+    ("        B,\n", '        B * META["GROUP"],\n', "the second axis is of the numbers as well"),
+    ("    grid = lambda META: (", "    if K:\n        M = 4\n    grid = lambda META, more=1: (", "it is given more"),
+    ("_product_kernel[grid](", "_product_kernel[(64, B)](", "the grid asks for no numbers"),
+    ("Y, M, N, K, scale)", "Y, M, N + 1, K, scale)", "the kernel counts another tensor"),
+    ("Y, M, N, K, scale)", "Y, *y.shape[1:], K, scale)", "nobody knows what it is told"),
+    ("Y, M, N, K, scale)", "Y, M, N, K, scale, BLOCK_M=64)", "somebody says a number of the list"),
+    (
+        "    _product_kernel[grid](X, W, V, Y, M, N, K, scale)",
+        "    for _ in range(2):\n        _product_kernel[grid](X, W, V, Y, M, N, K, scale)",
+        "a launch in a loop nobody looks into",
+    ),
+]
+
+SUM = "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)"
+ADDED = "acc += tl.dot(rows, tl.trans(others))"
+LOOP = "for k in range(0, K, BLOCK_K):"
+SCALED = "    acc = acc * scale\n"
+
+TILES = [
+    ("import triton.language as tl\n", "import lang as tl\n", "nobody knows the language"),
+    (SUM, f"{SUM}\n    acc2 = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)", "two sums have no room"),
+    (SUM, "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float16)", "it adds up in half precision"),
+    (SUM, "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=kinds)", "nobody knows how it adds up"),
+    (SUM, "acc = tl.zeros((BLOCK_M, 2 * BLOCK_N), dtype=tl.float32)", "the sum is twice as wide"),
+    (SUM, "acc = tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32)", "the sides are the other way round"),
+    (SUM, f"last = y.load([b, row, col])\n    {SUM}", "another tile is there meanwhile"),
+    (SCALED, "    acc = acc * y.load([b, row, col])\n", "another tile is read behind the loops"),
+    (SCALED, "    acc = acc * col\n", "a number of the tile is multiplied"),
+    (SCALED, "    acc = acc * BLOCK_N\n", "the size is multiplied"),
+    (SCALED, "    acc = acc * tl.load(scale + pid_n)\n", "a scale for each tile"),
+    (SCALED, "    acc = acc / tl.sum(acc, axis=1)[:, None]\n", "columns of a tile are added up"),
+    (SCALED, "    most = tl.max(acc, axis=1)\n", "columns of a tile are looked at together"),
+    (SCALED, "    most = y.shape[1]\n", "a descriptor is asked for its size"),
+    (SCALED, "    acc = acc * scale\n    acc = helper(acc)\n", "nobody knows what is called"),
+    (SCALED, "    acc = acc * scale\n    more = random()\n", "nobody knows what is called"),
+    (SCALED, "    acc = tl.trans(acc)\n    acc = tl.trans(acc) * acc\n", "it does more with the sum"),
+    (SCALED, "    if scale != 1:\n        acc = acc * scale\n", "a branch nobody looks into"),
+    (SCALED, "    scale = scale * BLOCK_N\n    acc = acc * scale\n", "the number is another one"),
+    (SCALED, "    tl.static_assert(BLOCK_N <= 128)\n", "it asks for narrow tiles"),
+    (SCALED, "    tl.atomic_add(x + pid_n, 1)\n", "it counts the tiles"),
+    ("acc, [1, BLOCK_M, BLOCK_N]", "acc, [1, BLOCK_N, BLOCK_M]", "the tile is put into another shape"),
+    ("y.store([b, row, col]", "y.store([b, row, pid_n * 128]", "it is stored in another place"),
+    ("y.store([b, row, col]", "y.store([b, row, row]", "it is stored in another place"),
+    ("y.store([b, row, col]", "y.store([pid_n, row, col]", "it is stored in another place"),
+    ("y.store([b, row, col]", "y.store([b, row, 0]", "every tile is stored in one place"),
+    ("col = pid_n * BLOCK_N", "col = pid_n * BLOCK_M", "columns are counted by rows"),
+    ("col = pid_n * BLOCK_N", "col = pid_n * 128", "columns are counted by themselves"),
+    ("col = pid_n * BLOCK_N", "col = (pid_n + 1) * BLOCK_N", "it begins one tile later"),
+    ("col = pid_n * BLOCK_N", "col = pid_n * BLOCK_N\n    col = col + 1", "it begins one column later"),
+    ("x.load([b, row, k]), [", "x.load([b, row, 0]), [", "it loads the first step each time"),
+    ("w.load([k, col])", "w.load([k, col // 2])", "it loads other columns"),
+    ("w.load([k, col])", "w.load([row, col])", "it loads other rows"),
+    ("w.load([k, col])", "w.load([k, col]) * w.load([k, col])", "it multiplies something else"),
+    ("w.load([k, col])", "tl.load(w + k)", "it loads without a descriptor"),
+    (", w.load([k, col]), acc=acc)", ", w.load([k, col]))", "the sum is written over"),
+    (", w.load([k, col]), acc=acc)", ", w.load([k, col]), acc=acc, out_dtype=tl.float16)", "it rounds"),
+    (", acc=acc)", ", acc=acc, input_precision=HOW[BLOCK_N])", "it rounds by its width"),
+    (
+        f"{LOOP}\n        rows = x.load",
+        f"acc = tl.trans(acc)\n    {LOOP}\n        rows = x.load",
+        "sides change places",
+    ),
+    (ADDED, f"{ADDED}\n        {ADDED}", "two products a turn"),
+    (ADDED, ADDED.replace("others))", "others), acc)"), "it adds the sum to itself"),
+    (ADDED, "acc -= tl.dot(rows, tl.trans(others))", "it takes away"),
+    (ADDED, f"{ADDED}\n        acc = acc * 0.5", "the sum becomes less each turn"),
+    (ADDED, f"{ADDED}\n        y.store([b, row, col], tl.reshape(acc, [1, BLOCK_M, BLOCK_N]))", "stored each turn"),
+    (ADDED, f"{ADDED}\n        pid_m = pid_m + 1", "the tile moves"),
+    ("tl.trans(others)", "others", "it multiplies other sides"),
+    (LOOP, "for k in range(0, col, BLOCK_K):", "it goes up to a diagonal"),
+    (LOOP, "for k in range(row, K, BLOCK_K):", "it begins at the tile"),
+    (LOOP, "for k in range(0, K, BLOCK_N):", "it goes by the width"),
+    (LOOP, "for k in tl.range(0, K, BLOCK_K, num_stages=5):", "it says how many itself"),
+    (LOOP, "K = K - 1\n    for k in range(0, K, BLOCK_K):", "the end moves"),
+    (
+        "    return pid % in_group % rows",
+        "    tl.device_print('a', pid)\n    return pid % in_group % rows",
+        "it prints",
+    ),
+    ("rows = tl.minimum(num_m - first, GROUP)", "rows = GROUP", "groups have no end"),
+    ("in_group = GROUP * num_n", "in_group = GROUP * (N // BLOCK_N)", "the last columns are left out"),
+    ("tl.minimum(num_m - first, GROUP)", "min(num_m - first, GROUP)", "a word of Python's, which may be another"),
+    ("    num_n = tl.cdiv(N, BLOCK_N)\n", "    num_n = tl.cdiv(N, 128)\n", "columns are counted by themselves"),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "why"), [*LISTED, *LAUNCHED, *TILES])
+def test_left_alone(before: str, after: str, why: str) -> None:
+    assert before in TEXT
+    assert wider(TEXT.replace(before, after)) is None, why
+
+
+def test_a_list_that_stands_elsewhere_is_left_alone() -> None:
+    at, end = TEXT.index("    configs=[") + len("    configs="), TEXT.index("    key=[")
+    listed = TEXT[at:end].rstrip(",\n ")
+    text = TEXT[:at] + "CONFIGS,\n" + TEXT[end:]
+    assert wider(text.replace("@triton.autotune", f"CONFIGS = {listed}\n\n\n@triton.autotune")) is None
+
+
+def test_whoever_else_launches_it_may_count_by_himself() -> None:
+    assert wider_tiles.rewrite(TEXT, relied_on=["_others_kernel"], beside=["import _products_kernel"]) is not None
+    assert wider_tiles.rewrite(TEXT, relied_on=["_product_kernel"]) is None
+    assert wider_tiles.rewrite(TEXT, beside=["from .product import _product_kernel"]) is None
+
+
+def test_every_launch_is_looked_at() -> None:
+    again = TEXT[TEXT.index("def product(") :].replace("def product(", "def again(")
+    assert wider(f"{TEXT}\n\n{again}") is not None
+    assert wider(f"{TEXT}\n\n{again.replace('(M, META', '(M - 1, META')}") is None
+
+
+def test_two_kernels_may_share_a_hook() -> None:
+    at = TEXT.index("@triton.autotune")
+    again = TEXT[at:].replace("_product_kernel", "_other_kernel").replace("def product(", "def other(")
+    found = wider_tiles.rewrite(f"{TEXT}\n\n{again}")
+    assert found is not None and found.kernels == ("_product_kernel", "_other_kernel")
+    assert "8 entries come behind the 64" in found.why
+
+
+def test_left_alone_where_nothing_tunes_itself_or_nothing_can_be_read() -> None:
+    assert wider(TEXT.replace("@triton.autotune", "@triton.heuristics")) is None
+    assert wider("autotune pre_hook (") is None and not wider_tiles.applies("")
