@@ -8,6 +8,7 @@ from bot.model.variant import SourceFile
 from bot.model.verdict import Decision
 from bot.proposers import engine
 from bot.proposers.brief import Brief
+from tests.engine.described import TEXT
 from tests.engine.test_divide_once import SOFTMAX
 from tests.engine.test_sum_behind_loop import ROWS
 from tests.proposers.scene import PATH, after
@@ -53,3 +54,22 @@ def test_what_could_not_race_has_a_round_without() -> None:
         tried.append(idea.hypothesis.technique)
         known = after(known, idea, Decision.REJECTED)
     assert set(tried) >= OF_BACKWARD and not set(tried) & OF_FORWARD
+
+
+def tried_of(text: str, *beside: str, relied_on: tuple[str, ...] = ()) -> set[str]:
+    """What has a round of a product that tunes itself, with other files of the op."""
+    texts = (text.replace("_product_kernel", "_rms_norm_backward_kernel"), *beside)
+    files = tuple(SourceFile(path=PATH.format(f"rms_norm{at or ''}"), text=one) for at, one in enumerate(texts))
+    site = told().site.model_copy(update={"relied_on": relied_on})
+    known, tried = dataclasses.replace(told(), original=files, sources=files, site=site), set[str]()
+    while (idea := engine.propose(known)) is not None:
+        tried.add(idea.hypothesis.technique)
+        known = after(known, idea, Decision.REJECTED)
+    return tried
+
+
+def test_wider_tiles_are_for_a_kernel_that_nobody_else_knows() -> None:
+    assert "wider_tiles" in tried_of(TEXT)
+    assert "wider_tiles" in tried_of(TEXT, "from .rms_norm import product\n")
+    assert "wider_tiles" not in tried_of(TEXT, "from .rms_norm import _rms_norm_backward_kernel\n")
+    assert "wider_tiles" not in tried_of(TEXT, relied_on=("_rms_norm_backward_kernel",))
