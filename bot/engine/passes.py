@@ -50,6 +50,8 @@ def _pair(module: cst.Module, function: cst.FunctionDef) -> tuple[cst.FunctionDe
     mine, own = m.Name(found[0].name.value), m.Attribute(m.Name(found[0].name.value), m.Name("apply"))
     if len(findall(module, mine)) - len(findall(module, own)) != 1:
         raise NotUnderstood("others know the class")
+    if found[0].decorators or function.decorators or any(bound_in(found[0])[one] for one in ("forward", "backward")):
+        raise NotUnderstood("somebody may put another function in its place")
     methods = [one for one in found[0].body.body if isinstance(one, cst.FunctionDef)]
     if sorted(one.name.value for one in methods) != ["backward", "forward"]:
         raise NotUnderstood("the class has not these two passes")
@@ -62,6 +64,8 @@ def _pair(module: cst.Module, function: cst.FunctionDef) -> tuple[cst.FunctionDe
             findall(one.body, m.Attribute(m.Name("ctx")))
         ):
             raise NotUnderstood("others get what is kept")
+        if findall(one.body, m.Attribute(m.Name("ctx"), m.Name(m.MatchRegex("__.*")))):
+            raise NotUnderstood("others get what is kept")
     return passes["forward"], passes["backward"]
 
 
@@ -73,14 +77,16 @@ def _passes(module: cst.Module, function: cst.FunctionDef) -> Passes:
         raise NotUnderstood("the function is not simply called")
     told = [source.code(arg.value) for arg in call.args]
     plain = [one for one in told if one in source.parameters(forward) and not given(forward, one)]
-    handed = {p: one for p, one in zip(source.parameters(function), told, strict=False) if one in plain}
+    placed = [one.name.value for one in (*function.params.posonly_params, *function.params.params)]
+    handed = {p: one for p, one in zip(placed, told, strict=False) if one in plain}
     saving = m.Call(m.Attribute(m.Name("ctx"), m.Name("save_for_backward")))
     lines = [line for line in source.statements(forward) if m.matches(line, m.SimpleStatementLine([m.Expr(saving)]))]
     if len(lines) != 1 or len(findall(forward, m.Attribute(attr=m.Name("save_for_backward")))) != 1:
         raise NotUnderstood("tensors are not kept once")
-    saved = [arg.value for arg in cst.ensure_type(findall(lines[0], saving)[0], cst.Call).args]
+    args = cst.ensure_type(findall(lines[0], saving)[0], cst.Call).args
+    saved = [arg.value for arg in args if not arg.star]
     _, restored = named(backward, m.Attribute(m.Name("ctx"), m.Name("saved_tensors")))
-    if not all(isinstance(one, cst.Name) for one in saved) or len(restored) != len(saved):
+    if not all(isinstance(one, cst.Name) for one in saved) or not len(restored) == len(saved) == len(args):
         raise NotUnderstood("it is not known which tensor is which")
     if times_bound(backward, "ctx") or results[-1:] == ():
         raise NotUnderstood("what is kept is changed")
@@ -93,10 +99,13 @@ def _returned(zeros: Zeros) -> int:
     result = last.body[0] if isinstance(last, cst.SimpleStatementLine) and len(last.body) == 1 else None
     elements = getattr(getattr(result, "value", None), "elements", ())
     told = [source.code(one.value) for one in elements]
+    starred = any(isinstance(one, cst.StarredElement) for one in elements)
     if (
         not isinstance(result, cst.Return)
         or len(findall(zeros.function, m.Return())) != 1
         or told.count(zeros.name) != 1
+        or starred
+        or isinstance(result.value, cst.Set)
     ):
         raise NotUnderstood("the function does not return the matrix")
     return told.index(zeros.name)

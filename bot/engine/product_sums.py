@@ -40,6 +40,19 @@ def refuse_reckoned(loop: cst.For) -> None:
         raise NotUnderstood("a turn reckons with its places")
 
 
+def refuse_wrapped(loop: cst.For, place: str) -> None:
+    """Raises NotUnderstood unless a turn's places serve for addresses and are compared as they are: a product of them
+    may be another number in more bits."""
+    loads = [call.args[0].value for call in kernels.calls(loop.body, "load") if call.args]
+    names = {one.value for one in loads if isinstance(one, cst.Name)}
+    made = [line for line in loop.body.body if names.intersection(source.targets(line))]
+    here = m.Name(place)
+    alone = findall(loop.body, m.Comparison(left=here | m.Subscript(here)))
+    known = 1 + len(alone) + sum(len(findall(one, here)) for one in (*loads, *made))
+    if len(findall(loop.body, here)) != known or any(source.loads(loop.body, one) != 1 for one in names):
+        raise NotUnderstood("a turn reckons with its places")
+
+
 def is_handed(kernel: cst.FunctionDef, name: str) -> bool:
     return name in source.parameters(kernel) and not times_bound(kernel, name)
 

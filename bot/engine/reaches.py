@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import addresses, kernels, reckoning, source
+from bot.engine import addresses, imports, kernels, reckoning, source
 from bot.engine.bindings import ASSIGNMENT, bound_in, times_bound
 from bot.engine.finding import findall
 from bot.engine.masks import ALONG, DOWN
@@ -208,7 +208,8 @@ def _stored(kernel: cst.FunctionDef) -> tuple[cst.BaseExpression, cst.BaseExpres
     at = next(
         (at for at, line in enumerate(body) if findall(line, m.Call()) and stores[0] in findall(line, m.Call())), 0
     )
-    if not own or not lines or lines[-1] not in body[own[-1]].body or own[-1] >= at:
+    again = any(bound_in(line)[value.value] for line in body[own[-1] + 1 :]) if own else True
+    if again or not lines or lines[-1] not in body[own[-1]].body or own[-1] >= at:
         raise NotUnderstood("what is stored is not made in the kernel's own lines")
     chosen = source.value(body[own[-1]])
     if not isinstance(chosen, cst.Call) or not m.matches(chosen, WHERE):
@@ -222,6 +223,8 @@ def reach_of(module: cst.Module, kernel: cst.FunctionDef) -> Reach:
     """Raises NotUnderstood unless all that a kernel stores beyond a reach is minus infinity, and it stores no row
     without a number."""
     reckoning.refuse_other_meanings(module, kernel)
+    if imports.mentions(module, kernel.name.value) != 2:
+        raise NotUnderstood("nobody knows which kernel is launched by its name")
     address, chosen = _stored(kernel)
     terms = addresses.terms(address, addresses.names_of(kernel))
     pointers = [one for (one, *others) in terms if not others and one in source.parameters(kernel)]

@@ -21,7 +21,8 @@ from bot.engine.tile_stores import Tiled
 
 SOFTMAX = ("_softmax_forward", "_softmax_backward")
 """Functions of a package's `ops.softmax`: rows of weights of the last axis, and their gradient."""
-HIDDEN = m.Global() | m.Nonlocal() | m.ClassDef() | m.NamedExpr() | m.Lambda() | m.Match() | m.Name("locals")
+HIDDEN = m.Global() | m.Nonlocal() | m.ClassDef() | m.NamedExpr() | m.Lambda() | m.Match()
+HIDDEN |= m.OneOf(*(m.Name(name) for name in ("locals", "eval", "exec")))
 ASKED = m.OneOf(*(m.Name(name) for name in ("stride", "shape", "dtype", "device")))
 """What of a tensor may be asked for without a change to it."""
 LIKE = ("empty_like", "zeros_like")
@@ -175,7 +176,8 @@ def weights(module: cst.Module, site: LaunchSite, reach: Reach) -> Zeros:
     told = {one: source.code(runs.given(site, reach.kernel, one)) for one in reach.constants}
     if any(one not in source.parameters(function) or given(function, one) for one in told.values()):
         raise NotUnderstood("the reach is not what the function is told")
-    results = [one for line in findall(function, m.Return()) for one in findall(line, m.Element(m.Name(found)))]
+    tuples = [cst.ensure_type(one, cst.Return).value for one in findall(function, m.Return(m.Tuple()))]
+    results = [one for returned in tuples for one in returned.elements if m.matches(one, m.Element(m.Name(found)))]
     return Zeros(function, found, size, axes, told, since, 1 + len(results))
 
 

@@ -220,7 +220,8 @@ import torch
 import after, before
 
 torch.manual_seed(0)
-for batches, size, width, radius, every in ((1, 40, 20, 3, 1), (1, 40, 5, 3, 6), (2, 16, 5, 1, 1), (1, 33, 5, 40, 2)):
+SHAPES = ((1, 40, 20, 3, 1), (1, 40, 5, 3, 6), (2, 16, 5, 1, 1), (1, 33, 5, 40, 2), (1, 33, 5, 2**32 - 80, 1))
+for batches, size, width, radius, every in SHAPES:
     found = []
     for module in (before, after):
         torch.manual_seed(size)

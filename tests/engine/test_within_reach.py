@@ -57,7 +57,7 @@ def test_a_tile_of_the_gradient_that_zeros_are_a_factor_of_stays_zero() -> None:
     assert (
         "    # Farther from its row than the mask of _scores_kernel reaches it is multiplied by zeros.\n"
         "    reach = every * (radius // 2)\n"
-        "    if (col < row + BLOCK_M + reach) & (row < col + BLOCK_N + reach):\n"
+        "    if (col - row - BLOCK_M < reach) & (row - col - BLOCK_N < reach):\n"
         "        for start in range(0, width, BLOCK_K):\n"
         "            at = start" in after
     )
@@ -213,6 +213,15 @@ GRAD = "grad_w = torch.zeros_like(weights)"
         ("    out = torch.empty_like(v)\n", "    out = lambda: scores\n", "a name may get a value unseen"),
         ("import triton.language as tl", "import some.language as tl", "the language is another"),
         ("    return out, weights,", "    weights.zero_()\n    return out, weights,", "others get the weights"),
+        ("return out, weights, (", "return out, weights, change([weights]), (", "others get the weights"),
+        ("    return out, weights,", "    eval('weights.add_(1)')\n    return out, weights,", "others may get all"),
+        (
+            "    places = out_ptr",
+            "    for acc in range(3):\n        pass\n    places = out_ptr",
+            "another value is stored",
+        ),
+        ("def attend(", "if torch.version.hip:\n    _scores_kernel = other\n\n\ndef attend(", "another kernel"),
+        ("radius, every):\n", "radius, every, _scores_kernel=other):\n", "another kernel"),
     ],
 )
 def test_all_stays_where_nobody_knows_that_the_weights_are_zero(before: str, after: str, why: str) -> None:
@@ -232,6 +241,18 @@ def test_all_stays_where_nobody_knows_that_the_weights_are_zero(before: str, aft
         ("ctx.radius = radius", "ctx.radius = radius\n        ctx.radius = 1", "another reach"),
         ("ctx.radius = radius", "pass", "nobody tells the backward pass"),
         ("ctx.radius = radius", "ctx.radius = radius\n        keep(ctx)", "others may change it"),
+        ("ctx.radius = radius", "ctx.radius = radius\n        ctx.__dict__.update(radius=1)", "another reach"),
+        ("ctx.save_for_backward(q, k, v, weights)", "ctx.save_for_backward(q, *k, v, weights)", "nobody counts them"),
+        ("return out, weights, (block, warps, many)", "return *out, weights, many", "nobody counts them"),
+        ("return out, weights, (block, warps, many)", "return {out, weights, (block, warps, many)}", "in any order"),
+        ("def attend(q, k, v, radius, every)", "def attend(q, k, v, *more, radius=3, every=1)", "another reach"),
+        ("def attend(", "@some\ndef attend(", "others may change the weights"),
+        ("class Near(", "@some\nclass Near(", "it may be another class"),
+        (
+            "return grad_q, grad_k, grad_v, None, None\n",
+            "return grad_q, grad_k, grad_v, None, None\n\n    forward = staticmethod(some(forward))\n",
+            "the pass may be another one",
+        ),
         ("= attend(q, k, v, radius, every)", "= attend(q, k, v, radius + 2, every)", "another reach"),
         ("= attend(q, k, v, radius, every)", "= attend(q, k, v, every=every, radius=radius)", "not by its place"),
         ("        ctx.step = every\n", "        ctx.step = every\n        out = weights\n", "others get the weights"),
@@ -264,6 +285,7 @@ def test_the_backward_pass_stays_where_nobody_knows_what_it_gets(before: str, af
     ("before", "after", "stays", "why"),
     [
         ("            grad, v, grad_w,", "            grad, v, weights,", BACKWARD, "the weights are written over"),
+        ("        grid = (", "        flat += 1\n        grid = (", BACKWARD, "the weights are written over"),
         (
             "made = _softmax_backward(flat_grad, flat,",
             "made = _softmax_backward(flat_grad, flat_grad,",
@@ -335,6 +357,7 @@ def test_a_matrix_is_zero_or_stays(before: str, after: str, stays: tuple[str, ..
         ("at = start + tl.arange(0, BLOCK_K)", "at = start + 1 + tl.arange(0, BLOCK_K)", "places begin elsewhere"),
         ("at = start + tl.arange(0, BLOCK_K)", "at = start + tl.arange(0, BLOCK_M)", "places go on otherwise"),
         ("inside = at < size", "inside = at < size\n        odd = at % 7", "a turn reckons with its places"),
+        ("inside = at < size", "inside = at < size\n        odd = at * 7 < size", "nor does it wrap in more bits"),
         (
             "w = tl.load(w_ptrs, mask=w_mask, other=0.0)",
             "w = tl.exp(tl.load(w_ptrs, mask=w_mask, other=0.0))",

@@ -135,6 +135,7 @@ def _within(module: cst.Module, reader: Reader, reach: Reach) -> cst.FunctionDef
     columns = [n for n, v in names.made.items() if m.matches(v, product_sums.counted(m.Name(place), step))]
     if len(columns) != 1 or (source.loads(kernel, place), source.loads(added.loop.body, place)) != (2, 1):
         raise NotUnderstood("places are not counted by the loop")
+    product_sums.refuse_wrapped(added.loop, columns[0])
     ks, rows = (one, other) if one.startswith(f"{columns[0]}[") else (other, one)
     axes = {index[index.find("[") :] for index in (ks, rows)}
     if not ks.startswith(f"{columns[0]}[") or axes != {tile_stores.DOWN, tile_stores.ACROSS}:
@@ -199,7 +200,7 @@ def _left_out(module: cst.Module, reader: Reader, factor: Factor, reach: Reach) 
     *_, down, across = tile_stores.indexed(tiled, terms, factor.name)
     row, rows = product_sums.side(kernel, down, added.at)
     column, columns = product_sums.side(kernel, across, added.at)
-    test = f"({column} < {row} + {rows} + reach) & ({row} < {column} + {columns} + reach)"
+    test = f"({column} - {row} - {rows} < reach) & ({row} - {column} - {columns} < reach)"  # in 32 bits, of any reach
     above, said = source.split_above(added.loop)
     why = f"Farther from its row than the mask of {reach.kernel.name.value} reaches it is multiplied by zeros."
     top = source.assignment(f"reach = {reach.far}")
@@ -216,8 +217,8 @@ def _found(module: cst.Module, kernel: cst.FunctionDef) -> Iterator[tuple[Reach,
     weights = zeros.weights(module, site, reach)
     yield from ((reach, reader, None) for reader in _readers(module, weights))
     kept = passes.kept_weights(module, weights)
+    gradient, factor = zeros.multiplied(module, kept)  # which knows that nobody else gets the weights
     yield from ((reach, reader, None) for reader in _readers(module, kept))
-    gradient, factor = zeros.multiplied(module, kept)
     yield from ((reach, reader, None) for reader in _readers(module, gradient))
     if factor is not None:
         yield reach, _filled(module, kept, factor), factor
