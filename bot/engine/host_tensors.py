@@ -14,6 +14,8 @@ from bot.engine.source import LaunchSite
 
 MADE = tuple(m.Name(name) for name in ("empty", "zeros", "full", "empty_like", "zeros_like", "full_like"))
 NEW = m.Call(func=m.Attribute(m.Name("torch"), m.OneOf(*MADE)))
+ALLOCATED = m.Call(func=m.Attribute(m.Name("torch"), m.Name("empty") | m.Name("zeros")))
+"""By sizes of its own."""
 DEEPEST = 8
 """Names that stand for names; one that is made of itself would never end."""
 

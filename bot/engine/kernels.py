@@ -8,6 +8,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from bot.engine import commas, source
+from bot.engine.bindings import times_bound
 from bot.engine.finding import findall, nodes
 from bot.engine.source import NotUnderstood
 
@@ -164,6 +165,11 @@ def _worked_out(operator: cst.BaseBinaryOp, left: int, right: int) -> int | None
         case cst.FloorDivide() if right:
             return left // right
     return None
+
+
+def is_handed(kernel: cst.FunctionDef, name: str) -> bool:
+    """Whether a name is a parameter that is given no other value."""
+    return name in source.parameters(kernel) and not times_bound(kernel, name)
 
 
 def argument(call: cst.Call, position: int, name: str) -> cst.BaseExpression | None:

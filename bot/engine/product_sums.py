@@ -25,9 +25,8 @@ PRODUCTS = m.Call(m.Attribute(m.Name("tl"), m.Name("dot") | m.Name("trans")) | m
 DOT = m.Call(m.Attribute(m.Name("tl"), m.Name("dot")), [m.Arg(keyword=None, star="")] * 2)
 PLAIN = m.SimpleStatementLine([m.Assign([m.AssignTarget(m.Name())])])
 ADDED = m.SimpleStatementLine([m.AugAssign(m.Name(), m.AddAssign(), DOT)])
-
-
-LOADS = ("arange", "load", "dot", "trans", *addresses.CASTS)
+TURNS = ("arange", "load", "dot", "trans", *addresses.CASTS)
+"""What a turn may call."""
 
 
 def refuse_reckoned(loop: cst.For) -> None:
@@ -35,7 +34,7 @@ def refuse_reckoned(loop: cst.For) -> None:
     places may then be counted in more bits."""
     sums = findall(loop.body, m.BinaryOperation(operator=m.DoesNotMatch(m.Add() | m.Multiply() | m.BitAnd())))
     asked = findall(loop.body, m.ComparisonTarget(operator=m.DoesNotMatch(m.LessThan())))
-    others = [call for call in kernels.calls(loop.body) if kernels.called_name(call) not in LOADS]
+    others = [call for call in kernels.calls(loop.body) if kernels.called_name(call) not in TURNS]
     if sums or asked or others or findall(loop.body, m.UnaryOperation() | m.BooleanOperation() | m.IfExp()):
         raise NotUnderstood("a turn reckons with its places")
 
@@ -51,10 +50,6 @@ def refuse_wrapped(loop: cst.For, place: str) -> None:
     known = 1 + len(alone) + sum(len(findall(one, here)) for one in (*loads, *made))
     if len(findall(loop.body, here)) != known or any(source.loads(loop.body, one) != 1 for one in names):
         raise NotUnderstood("a turn reckons with its places")
-
-
-def is_handed(kernel: cst.FunctionDef, name: str) -> bool:
-    return name in source.parameters(kernel) and not times_bound(kernel, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +96,7 @@ def side(kernel: cst.FunctionDef, index: str, before: int) -> tuple[str, str]:
     made = addresses.names_of(kernel).made
     rows = made.get(index.partition("[")[0])
     sizes = [name for name in kernels.constants(kernel) if m.matches(rows, counted(m.Name(), name))]
-    if len(sizes) != 1 or not is_handed(kernel, sizes[0]):
+    if len(sizes) != 1 or not kernels.is_handed(kernel, sizes[0]):
         raise NotUnderstood("rows do not begin with a name")
     start = source.code(cst.ensure_type(rows, cst.BinaryOperation).left)
     if [at for at, line in enumerate(source.statements(kernel)) if source.is_plain(line, start) and at < before] == []:
@@ -128,7 +123,7 @@ def is_of_program(kernel: cst.FunctionDef, said: str) -> bool:
             seen.add(name)
             if name in made:
                 waiting.append(made[name])
-            elif not is_handed(kernel, name) and name not in ("tl", "program_id"):
+            elif not kernels.is_handed(kernel, name) and name not in ("tl", "program_id"):
                 return False
     return True
 
@@ -179,7 +174,7 @@ def store_of(module: cst.Module, kernel: cst.FunctionDef, added: Sum) -> cst.Cal
     begins = m.Call(m.Attribute(m.Name("tl"), m.Name("zeros")))
     if first >= added.at or not m.matches(source.value(body[first]), begins):
         raise NotUnderstood("the sum does not begin with zero")
-    handed = m.Name(m.MatchIfTrue(lambda name: is_handed(kernel, name)))
+    handed = m.Name(m.MatchIfTrue(lambda name: kernels.is_handed(kernel, name)))
     scaled = m.BinaryOperation(total, m.Multiply(), handed)
     if not all(at > added.at and m.matches(source.value(body[at]), scaled) for at in others):
         raise NotUnderstood("something else is done to the sum")

@@ -65,9 +65,6 @@ class _Mask:
     def told(self, node: cst.BaseExpression) -> str:
         return source.code(self.plain(node))
 
-    def is_handed(self, name: str) -> bool:
-        return name in source.parameters(self.kernel) and not times_bound(self.kernel, name)
-
     def product(self, node: cst.BaseExpression) -> str:
         """A product or quotient of constants, all names written out."""
         node = self.plain(node)
@@ -138,19 +135,17 @@ class _Mask:
         elif self.told(left) != self.columns:
             raise NotUnderstood("a mask asks for something else")
         elif operator is cst.GreaterThanEqual:
-            self._add(self.below, self._before(self._end(right, "maximum")), surely=surely)
+            far = self._before(self._end(right, "maximum"))
+            self.below |= {far} if surely else set()
         elif operator in (cst.LessThan, cst.LessThanEqual):
             beyond = ("1",) if operator is cst.LessThan else ()
-            self._add(self.above, self._behind(self._end(right, "minimum"), beyond), surely=surely)
+            far = self._behind(self._end(right, "minimum"), beyond)
+            self.above |= {far} if surely else set()
         else:
             raise NotUnderstood("a mask asks for something else")
 
-    def _add(self, known: set[str], far: str, *, surely: bool) -> None:
-        if surely:
-            known.add(far)
-
     def _is_end(self, node: cst.BaseExpression) -> bool:
-        return isinstance(node, cst.Name) and self.is_handed(node.value)
+        return isinstance(node, cst.Name) and kernels.is_handed(self.kernel, node.value)
 
     def _is_step(self, node: cst.BaseExpression) -> bool:
         """`(column - row) % constant`."""

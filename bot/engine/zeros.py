@@ -15,6 +15,7 @@ import libcst.matchers as m
 from bot.engine import addresses, kernels, runs, source, tile_stores
 from bot.engine.bindings import bound_in, times_bound
 from bot.engine.finding import findall
+from bot.engine.host_tensors import ALLOCATED
 from bot.engine.reaches import Reach
 from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.tile_stores import Tiled
@@ -26,7 +27,6 @@ HIDDEN |= m.OneOf(*(m.Name(name) for name in ("locals", "eval", "exec")))
 ASKED = m.OneOf(*(m.Name(name) for name in ("stride", "shape", "dtype", "device")))
 """What of a tensor may be asked for without a change to it."""
 LIKE = ("empty_like", "zeros_like")
-NEW = m.Call(m.Attribute(m.Name("torch"), m.Name("empty") | m.Name("zeros")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def _scores(site: LaunchSite, reach: Reach) -> tuple[str, str, int]:
     function, host = site.function, runs.given(site, reach.kernel, reach.pointer)
     name = source.code(host)
     at, value = made(function, name)
-    if not is_alone(site) or at >= site.position or not m.matches(value, NEW) or not isinstance(value, cst.Call):
+    if not is_alone(site) or at >= site.position or not m.matches(value, ALLOCATED) or not isinstance(value, cst.Call):
         raise NotUnderstood("scores are not stored to a new matrix")
     dims = tuple(source.code(arg.value) for arg in value.args if arg.keyword is None and not arg.star)
     if {arg.keyword.value for arg in value.args if arg.keyword is not None} - {"device", "dtype"}:

@@ -125,6 +125,7 @@ def _may_repeat(brief: Brief, name: str) -> bool:
 
 
 def _known(brief: Brief, name: str, text: str, only: str = "") -> Rewrite | None:
+    """By what the brief knows beside the text, where the rewrite asks for that."""
     found = rewriting.of_file(name, text, only)
     return KNOWING[name](text, brief) if found is not None and name in KNOWING and not only else found
 

@@ -15,9 +15,9 @@ from bot.proposers import combined
 
 LIGER = os.environ.get("KERNELWRIGHT_LIGER", "")
 OPS = sorted(Path(LIGER, "src/liger_kernel/ops").glob("*.py")) if LIGER else []
+pytestmark = pytest.mark.skipif(not LIGER, reason="set KERNELWRIGHT_LIGER to an unpacked sdist of liger-kernel 0.8.5")
 
 
-@pytest.mark.skipif(not LIGER, reason="set KERNELWRIGHT_LIGER to an unpacked sdist of liger-kernel 0.8.5")
 def test_every_word_of_its_authors_stays() -> None:
     """Of 203 rewrites five lost one, and the guardrail refused them: kl_div's backward, 5.2x, was among them."""
     assert OPS
@@ -29,7 +29,6 @@ def test_every_word_of_its_authors_stays() -> None:
             assert one is None or not lost_remarks(text, one.text), f"{name} of {path.name}"
 
 
-@pytest.mark.skipif(not LIGER, reason="set KERNELWRIGHT_LIGER to an unpacked sdist of liger-kernel 0.8.5")
 def test_attention_in_a_neighbourhood_has_its_mask_and_its_reach_in_one_round() -> None:
     text = Path(LIGER, "src/liger_kernel/ops/fused_neighborhood_attention.py").read_text(encoding="utf-8")
     found = combined.of_file("mask_within_reach", text)

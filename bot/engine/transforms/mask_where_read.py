@@ -21,6 +21,7 @@ import libcst.matchers as m
 from bot.engine import addresses, by_place, coverage, kernels, long_lines, masks, runs, source
 from bot.engine.bindings import times_bound
 from bot.engine.finding import findall
+from bot.engine.host_tensors import ALLOCATED
 from bot.engine.masks import ALONG, DOWN, Mask
 from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.transforms import drop_zero_fill
@@ -32,7 +33,6 @@ NEXT_POWER = m.Attribute(m.Name("triton"), m.Name("next_power_of_2"))
 HIDDEN = m.Match() | m.Global() | m.Nonlocal() | m.ClassDef() | m.NamedExpr() | m.Name("locals")
 """What may give a name another value without saying so."""
 TITLE = "A mask is made where it is read"
-FILLED = m.Call(m.Attribute(m.Name("torch"), m.Name("zeros") | m.Name("empty")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def _matrix(module: cst.Module, mask: Mask, site: LaunchSite) -> tuple[str, cst.
     given = runs.given(site, mask.kernel, mask.pointer)
     name = given.value if isinstance(given, cst.Name) else ""
     lines = [line for line in source.statements(site.function)[: site.position] if name in source.targets(line)]
-    if len(lines) != 1 or times_bound(site.function, name) != 1 or not m.matches(source.value(lines[0]), FILLED):
+    if len(lines) != 1 or times_bound(site.function, name) != 1 or not m.matches(source.value(lines[0]), ALLOCATED):
         raise NotUnderstood("the matrix is not made once, by the host")
     call = cst.ensure_type(source.value(lines[0]), cst.Call)
     width = source.code(runs.given(site, mask.kernel, mask.size))

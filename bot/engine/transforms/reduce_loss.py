@@ -32,13 +32,13 @@ from bot.engine.added_up import Modules
 from bot.engine.addresses import CASTS
 from bot.engine.bindings import times_bound
 from bot.engine.finding import findall
+from bot.engine.host_tensors import ALLOCATED
 from bot.engine.row_stores import Matrix, Stored
 from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.transforms.rewrite import FilesRewrite
 
 IN_KERNEL = "Added up here, a number a row: nobody looks at the loss of a single column."
 IN_HOST = "A sum for each row, made by the kernel, in place of ({rows}, {columns}): it is only ever added up."
-MADE = m.Call(func=m.Attribute(value=m.Name("torch"), attr=m.Name("zeros") | m.Name("empty")))
 FLOAT32 = [m.Arg(value=m.Attribute(m.Name("tl"), m.Name("float32")), keyword=None)]
 WIDE = m.Call(func=m.Attribute(attr=m.Name("to")), args=FLOAT32)
 LOADED = m.Call(func=m.Attribute(value=m.Call(func=m.Attribute(attr=m.Name("load"))), attr=m.Name("to")), args=FLOAT32)
@@ -100,7 +100,7 @@ def _tile(site: LaunchSite, kernel: cst.FunctionDef, pointer: str) -> Tile:
     if not source.is_plain(line, name) or times_bound(site.function, name) != 1:
         raise NotUnderstood(f"{name} is not made once")
     call = source.value(line)
-    if not isinstance(call, cst.Call) or not m.matches(call, MADE):
+    if not isinstance(call, cst.Call) or not m.matches(call, ALLOCATED):
         raise NotUnderstood(f"{name} is not made of zeros, nor of nothing")
     rows, columns = _sizes(call)
     words = {n.value for size in (rows, columns) for n in findall(size, m.Name()) if isinstance(n, cst.Name)}

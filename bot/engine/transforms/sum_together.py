@@ -21,6 +21,7 @@ import libcst.matchers as m
 from bot.engine import source
 from bot.engine.bindings import bound_in, times_bound
 from bot.engine.finding import findall
+from bot.engine.host_tensors import ALLOCATED
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms import own_kernel
 from bot.engine.transforms.rewrite import Rewrite
@@ -51,7 +52,6 @@ A_TYPE = (
 SEVERAL = m.Call(func=m.Attribute(attr=m.Name("size")), args=[]) | m.Attribute(attr=m.Name("shape"))
 A_SHAPE = m.Name(m.MatchIfTrue(lambda name: "shape" in name or "size" in name))
 """One size alone that may be all of them. Where there are two, each is a number."""
-MADE = m.Call(func=m.Attribute(value=m.Name("torch"), attr=m.OneOf(m.Name("empty"), m.Name("zeros"))))
 HELPER = '''@triton.jit
 def _sum_columns(shares_ptr, sum_ptr, n_shares, n_cols, SHARES: tl.constexpr, COLUMNS: tl.constexpr):
     cols = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
@@ -177,7 +177,7 @@ def _rows_of(function: cst.FunctionDef, one: Sum) -> str:
 
 def rows_made(value: cst.BaseExpression, axes: int) -> str:
     """The rows of a new tensor of so many axes in float32."""
-    if not isinstance(value, cst.Call) or not m.matches(value, MADE):
+    if not isinstance(value, cst.Call) or not m.matches(value, ALLOCATED):
         raise NotUnderstood("the shares are not made here")
     keywords = {arg.keyword.value: source.code(arg.value) for arg in value.args if arg.keyword is not None}
     if any(arg.star for arg in value.args):

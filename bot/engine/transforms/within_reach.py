@@ -94,7 +94,7 @@ def _in_loop(reader: Reader, added: product_sums.Sum, load: cst.Call) -> tuple[s
     if not m.matches(loop.iter, STEPS):
         raise NotUnderstood("the loop is not from the first column on, step by step")
     end, step = (source.code(arg.value) for arg in cst.ensure_type(loop.iter, cst.Call).args[1:])
-    if not product_sums.is_handed(kernel, end) or not product_sums.is_handed(kernel, step):
+    if not kernels.is_handed(kernel, end) or not kernels.is_handed(kernel, step):
         raise NotUnderstood("the loop ends, or goes on, by what changes")
     if step not in kernels.constants(kernel):
         raise NotUnderstood("the loop goes on by what is no constant")
