@@ -20,7 +20,7 @@ TOUCHES = ("rows_in_turns", "last_axis_first", "meet_once", "walk_back", "stores
 SCALES = ("fuse_rows", "scale_at_store", "scale_in_kernel", "read_the_number", "ask_once")
 LATE = (*ATOMICS, *SUMS, *SCALES, "scale_sum", *ARITHMETIC, *TOUCHES)
 AT_ONCE = ("narrower_tiles", "rows_at_once", "heads_at_once", "pairs_at_once")
-TILES = ("mask_where_read", "within_reach", "taller_tiles", "further_ahead", "wider_tiles")
+TILES = ("mask_where_read", "within_reach", "taller_tiles", "further_ahead", "longer_lists")
 PIPELINES = ("pipeline_rows", "pipeline_steps", "pipeline_products", "pipeline_turns")
 AHEAD = (*TILES, "running_softmax", "tanh_by_exp2", "sum_behind_loop", *PIPELINES, "block_rows", *AT_ONCE)
 OF_ANY = (
@@ -106,7 +106,7 @@ AIMS: dict[str, Aim] = {
     "further_ahead": Aim(
         ("P0", "M4"), ("waiting", "issue"), "a list of launch numbers ends where few steps of a product are under way"
     ),
-    "wider_tiles": Aim(
+    "longer_lists": Aim(
         ("M2", "P0"), ("waiting", "excess"), "a list of launch numbers ends at tiles with room for more"
     ),
     "mask_where_read": Aim(

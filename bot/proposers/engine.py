@@ -22,12 +22,12 @@ from bot.engine.transforms import (
     TRANSFORMS,
     drop_sort,
     last_axis_first,
+    longer_lists,
     mask_where_read,
     more_programs,
     relax_atomics,
     rows_in_turns,
     wider_chunks,
-    wider_tiles,
     within_reach,
 )
 from bot.engine.transforms.rewrite import FilesRewrite, Rewrite, of_one_file
@@ -58,7 +58,7 @@ FOR_SOME = ("walk_rows", "reduce_loss")
 ON_A_GPU = (
     *TOGETHER,
     *("divide_once", "gather_factors", "share_exponentials", "base_two", "quick_log", "tanh_by_exp2"),
-    *("pipeline_steps", "pipeline_products", "pipeline_turns", "further_ahead", "wider_tiles", "taller_tiles"),
+    *("pipeline_steps", "pipeline_products", "pipeline_turns", "further_ahead", "longer_lists", "taller_tiles"),
     *("rows_at_once", "heads_at_once", "pairs_at_once", "narrower_tiles", "last_axis_first"),
     *("drop_sort", "scale_in_kernel", "read_the_number", "ask_once", "scale_sum", "sum_behind_loop", "sum_together"),
     *("fuse_rows", "walk_back", "stores_first", "running_softmax", "mask_where_read", "within_reach"),
@@ -83,7 +83,7 @@ SHOWN = {
     "tile_rows": 1.15,
     "sum_at_once": 1.06,
     "more_programs": 1.06,
-    "wider_tiles": 1.03,
+    "longer_lists": 1.03,
     "block_rows": 1.03,
     "divide_once": 1.03,
 }
@@ -102,7 +102,7 @@ KNOWING: dict[str, Callable[[str, Brief], Rewrite | None]] = {
     "mask_where_read": lambda text, brief: mask_where_read.rewrite(text, brief.site.relied_on),
     "within_reach": lambda text, brief: within_reach.rewrite(text, brief.site.relied_on),
     "rows_in_turns": lambda text, brief: rows_in_turns.rewrite(text, brief.site.relied_on),
-    "wider_tiles": lambda text, brief: wider_tiles.rewrite(text, brief.site.relied_on, brief.beside(text)),
+    "longer_lists": lambda text, brief: longer_lists.rewrite(text, brief.site.relied_on, brief.beside(text)),
 }
 """Rewrites that ask for more than the text, once that has something for them."""
 LAST = ("rows_in_turns", "last_axis_first", "first_product", "meet_once", "walk_back", "stores_first", "cache_hints")

@@ -65,10 +65,10 @@ def test_an_argument_gets_parentheses_where_the_product_needs_them(before: str, 
     assert found is not None and f"+ tl.math.{after}\n" in found
 
 
-def test_it_says_what_was_compiled_and_that_nothing_was_measured() -> None:
+def test_it_says_what_was_measured_and_what_was_compiled() -> None:
     found = base_two.rewrite(SOFTMAX)
     assert found is not None and found.kernels == ("_k",)
-    assert found.seen.startswith("Not measured yet.")
+    assert found.seen.startswith("1.09x for softmax's forward of 32,000 columns on an H200")
 
 
 def test_the_base_of_two_is_not_changed_again() -> None:

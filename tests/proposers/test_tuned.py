@@ -68,8 +68,8 @@ def tried_of(text: str, *beside: str, relied_on: tuple[str, ...] = ()) -> set[st
     return tried
 
 
-def test_wider_tiles_are_for_a_kernel_that_nobody_else_knows() -> None:
-    assert "wider_tiles" in tried_of(TEXT)
-    assert "wider_tiles" in tried_of(TEXT, "from .rms_norm import product\n")
-    assert "wider_tiles" not in tried_of(TEXT, "from .rms_norm import _rms_norm_backward_kernel\n")
-    assert "wider_tiles" not in tried_of(TEXT, relied_on=("_rms_norm_backward_kernel",))
+def test_longer_lists_are_for_a_kernel_that_nobody_else_knows() -> None:
+    assert "longer_lists" in tried_of(TEXT)
+    assert "longer_lists" in tried_of(TEXT, "from .rms_norm import product\n")
+    assert "longer_lists" not in tried_of(TEXT, "from .rms_norm import _rms_norm_backward_kernel\n")
+    assert "longer_lists" not in tried_of(TEXT, relied_on=("_rms_norm_backward_kernel",))

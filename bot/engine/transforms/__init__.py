@@ -30,6 +30,7 @@ from bot.engine.transforms import (
     gather_factors,
     heads_at_once,
     last_axis_first,
+    longer_lists,
     mask_where_read,
     meet_once,
     more_programs,
@@ -61,7 +62,6 @@ from bot.engine.transforms import (
     walk_back,
     walk_rows,
     wider_chunks,
-    wider_tiles,
     within_reach,
 )
 from bot.engine.transforms.rewrite import FilesRewrite, Rewrite
@@ -111,7 +111,7 @@ TRANSFORMS: dict[str, Transform] = {
     "pipeline_products": pipeline_products,
     "pipeline_turns": pipeline_turns,
     "further_ahead": further_ahead,
-    "wider_tiles": wider_tiles,
+    "longer_lists": longer_lists,
     "block_rows": block_rows,
     "rows_at_once": rows_at_once,
     "heads_at_once": heads_at_once,

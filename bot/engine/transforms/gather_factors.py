@@ -272,8 +272,8 @@ def rewrite(text: str) -> Rewrite | None:
         title="One factor and one term for every element",
         why="What every element of a row is multiplied by and what is added to it is the same for the whole row. "
         "Worked out in front of the loop, each element takes one multiply-add.",
-        seen="Not measured yet. Compiled for sm_90, a sketch of cross_entropy with gradient has 680 instructions in "
-        "place of 776; a kernel that waits for memory gains nothing.",
+        seen="1.05x for cross_entropy's forward of 4096 x 32000 on an H200. Compiled for sm_90, a sketch of it with "
+        "gradient has 680 instructions in place of 776; a kernel that waits for memory gains nothing.",
     )
 
 

@@ -143,8 +143,8 @@ def rewrite(text: str, only: str = "") -> Rewrite | None:
         title="Take one exponential for two",
         why="Of two differences to the larger of two numbers one is zero and its exponential 1, and the exponential of "
         "a number is that of its difference times that of the larger.",
-        seen="Nothing for jsd's forward as it is: 0.976x to 1.005x in two races on an H200. Not measured where its "
-        "loss is added up in the kernel.",
+        seen="On an H200 nothing for jsd's forward as it is (0.976x to 1.005x in two races), and 1.026x for jsd once "
+        "its loss is added up in the kernel.",
         only=only,
     )
 

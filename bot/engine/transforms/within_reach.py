@@ -264,6 +264,7 @@ def rewrite(text: str, relied_on: Collection[str] = ()) -> Rewrite | None:
         title="Products stop where a mask has left zeros",
         why="Farther from its row than a mask reaches a softmax is zero, and so is its gradient. Products over such a "
         "matrix go through all of its columns, and make tiles that are multiplied by zeros.",
+        seen="1.38x for fused_neighborhood_attention on an H200, where its mask was made where it is read besides.",
     )
 
 

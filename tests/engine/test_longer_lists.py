@@ -1,4 +1,4 @@
-"""Lists of launch numbers that end at tiles of 128 x 128 go on, where a kernel has one sum in a tile."""
+"""Lists of launch numbers that end at tiles of 128 x 128 go on: wider tiles for one sum, a fourth step for several."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from bot.engine.transforms import further_ahead, wider_tiles
+from bot.engine.transforms import further_ahead, longer_lists
 from tests.engine.described import PLAYED, TEXT
 from tests.engine.library import changes, interpret
 
 
 def wider(text: str) -> str | None:
-    found = wider_tiles.rewrite(text)
+    found = longer_lists.rewrite(text)
     return found.text if found is not None else None
 
 
-MORE = f"""    # {wider_tiles.COMMENT}
+MORE = f"""    # {longer_lists.WIDER}
     + [
         triton.Config(
             {{"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "GROUP": GS}},
@@ -31,7 +31,7 @@ MORE = f"""    # {wider_tiles.COMMENT}
 
 
 def test_a_second_list_comes_behind_the_first_and_a_line_says_why() -> None:
-    found = wider_tiles.rewrite(TEXT)
+    found = longer_lists.rewrite(TEXT)
     assert found is not None and found.kernels == ("_product_kernel",)
     assert found.text == TEXT.replace("    ],\n    key=", f"    ]\n{MORE}    key=")
     gone, new = changes(TEXT, found.text)
@@ -39,10 +39,11 @@ def test_a_second_list_comes_behind_the_first_and_a_line_says_why() -> None:
 
 
 def test_it_says_that_tuning_takes_longer() -> None:
-    found = wider_tiles.rewrite(TEXT)
+    found = longer_lists.rewrite(TEXT)
     assert found is not None
     assert "4 entries come behind the 32 that were there, so tuning takes longer" in found.why
-    assert "1.06x and 1.09x" in found.seen
+    assert "1.034x over the passes of three sizes" in found.seen
+    assert "One of 128 x 256" in found.why and "several sums" not in found.why
 
 
 def test_it_goes_on_once() -> None:
@@ -244,9 +245,9 @@ def test_a_list_that_stands_elsewhere_is_left_alone() -> None:
 
 
 def test_whoever_else_launches_it_may_count_by_himself() -> None:
-    assert wider_tiles.rewrite(TEXT, relied_on=["_others_kernel"], beside=["import _products_kernel"]) is not None
-    assert wider_tiles.rewrite(TEXT, relied_on=["_product_kernel"]) is None
-    assert wider_tiles.rewrite(TEXT, beside=["from .product import _product_kernel"]) is None
+    assert longer_lists.rewrite(TEXT, relied_on=["_others_kernel"], beside=["import _products_kernel"]) is not None
+    assert longer_lists.rewrite(TEXT, relied_on=["_product_kernel"]) is None
+    assert longer_lists.rewrite(TEXT, beside=["from .product import _product_kernel"]) is None
 
 
 def test_every_launch_is_looked_at() -> None:
@@ -258,11 +259,112 @@ def test_every_launch_is_looked_at() -> None:
 def test_two_kernels_may_share_a_hook() -> None:
     at = TEXT.index("@triton.autotune")
     again = TEXT[at:].replace("_product_kernel", "_other_kernel").replace("def product(", "def other(")
-    found = wider_tiles.rewrite(f"{TEXT}\n\n{again}")
+    found = longer_lists.rewrite(f"{TEXT}\n\n{again}")
     assert found is not None and found.kernels == ("_product_kernel", "_other_kernel")
     assert "8 entries come behind the 64" in found.why
 
 
 def test_left_alone_where_nothing_tunes_itself_or_nothing_can_be_read() -> None:
     assert wider(TEXT.replace("@triton.autotune", "@triton.heuristics")) is None
-    assert wider("autotune pre_hook (") is None and not wider_tiles.applies("")
+    assert wider("autotune pre_hook (") is None and not longer_lists.applies("")
+
+
+# several sums
+
+
+ONE = TEXT[TEXT.index("    acc = tl.zeros(") : TEXT.index("    kind = y.dtype\n")]
+TWO = TEXT.replace(
+    ONE,
+    """    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    acc2 = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for k in range(0, K, BLOCK_K):
+        rows = tl.reshape(x.load([b, row, k]), [BLOCK_M, BLOCK_K])
+        acc = tl.dot(rows, w.load([k, col]), acc=acc)
+        acc2 = tl.dot(rows, tl.trans(v.load([col, k])), acc=acc2)
+
+    acc = (acc + acc2) * scale
+""",
+)
+FOURTH = f"""    # {longer_lists.DEEPER}
+    + [
+        triton.Config(
+            {{"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "GROUP": GS}},
+            num_warps=8,
+            num_stages=s,
+            pre_hook=_blocks,
+        )
+        for GS in [1, 2]
+        for s in [4]
+    ],
+"""
+TAKER = """
+
+@triton.jit
+def _other_kernel(x, w, y, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for k in range(0, K, BLOCK_K):
+        acc = tl.dot(x.load([0, k]), w.load([k, 0]), acc=acc)
+    y.store([0, 0], acc)
+"""
+READ = TWO.replace("    return y\n", "    return y, _product_kernel.best_config\n")
+
+
+def test_several_sums_leave_no_room_for_wider_tiles_but_for_a_fourth_step() -> None:
+    found = longer_lists.rewrite(TWO)
+    assert found is not None and found.kernels == ("_product_kernel",)
+    assert found.text == TWO.replace("    ],\n    key=", f"    ]\n{FOURTH}    key=")
+    assert "Where several sums have none, 4 steps under way have. 2 entries come behind the 32" in found.why
+    assert wider(found.text) is None
+
+
+def test_a_fourth_step_makes_the_same_products(tmp_path: Path) -> None:
+    after, two = wider(TWO), PLAYED.replace("+ 4 and len(wide) == 4", "+ 2 and len(wide) == 2")
+    assert after is not None and two != PLAYED
+    interpret(tmp_path, two, before=TWO, after=after)
+
+
+def test_who_takes_what_was_chosen_may_have_no_more_to_load() -> None:
+    assert wider(READ) is not None and wider(READ + TAKER) is not None
+    line = "        acc = tl.dot(x.load([0, k]), w.load([k, 0]), acc=acc)\n"
+    assert line in TAKER
+    assert wider(READ + TAKER.replace(line, 2 * line)) is None, "four loads in a step, where the tuned kernel has three"
+    tuned = TWO[TWO.index("@triton.autotune") : TWO.index("@triton.jit\ndef _product_kernel")]
+    more = READ + TAKER.replace(line, 2 * line).replace("\n\n@triton.jit", f"\n\n{tuned}@triton.jit", 1)
+    assert wider(more) is not None, "it has a list of its own"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ("for BM in [64, 128]", "for BM in [32, 64]", "its tiles are small"),
+        ("for BN in [128]", "for BN in [128, 256]", "its tiles are wide already"),
+        ("for BK in [64, 128]", "for BK in [32]", "steps are short"),
+        ("for w in [4, 8]", "for w in [4]", "four warps have no room"),
+        ("for s in [2, 3]", "for s in [2, 3, 4]", "four are under way"),
+        ("for s in [2, 3]", "for s in [1, 2]", "fewer are under way on purpose"),
+        ("acc2 = tl.dot(rows, tl.trans(v.load([col, k])), acc=acc2)", "acc2 += 1.0", "one sum of products"),
+        ("acc2 = tl.dot(rows, tl.trans(v.load([col, k])), acc=acc2)", "acc += tl.dot(rows, rows)", "one sum, twice"),
+        ("range(0, K, BLOCK_K)", "tl.range(0, K, BLOCK_K, num_stages=2)", "it says how many itself"),
+        ("range(0, K, BLOCK_K)", "range(0, K, 64)", "its step is its own"),
+        ('key=["N", "K"],', 'key=["N", "K"],\n    prune_configs_by={},', "it is pruned"),
+        ('BLOCK_N = nargs["BLOCK_N"]', 'BLOCK_N = min(128, nargs["BLOCK_N"])', "nobody reads the hook"),
+    ],
+)
+def test_several_sums_left_alone(before: str, after: str, why: str) -> None:
+    assert before in TWO
+    assert wider(TWO.replace(before, after)) is None, why
+
+
+def test_several_sums_that_another_file_launches() -> None:
+    assert longer_lists.rewrite(TWO, relied_on=["_product_kernel"]) is None
+    assert longer_lists.rewrite(TWO, beside=["from .product import _product_kernel"]) is None
+
+
+def test_one_sum_and_several_in_a_file() -> None:
+    at = TWO.index("@triton.autotune")
+    again = TWO[at:].replace("_product_kernel", "_other_kernel").replace("def product(", "def other(")
+    found = longer_lists.rewrite(f"{TEXT}\n\n{again}")
+    assert found is not None and found.kernels == ("_product_kernel", "_other_kernel")
+    assert MORE.rstrip() in found.text and FOURTH.rstrip() in found.text
+    assert "6 entries come behind the 64" in found.why
+    assert "One of 128 x 256" in found.why and "several sums have none" in found.why
