@@ -1,13 +1,14 @@
-"""What a reader has to mind beside the figures: tests that fail anyhow, a kernel that is wrong itself, cases that
-are left out. One sentence each, the same in a comment, in a record and in a terminal."""
+"""What a reader has to mind beside the figures: tests that fail anyhow, a kernel that is wrong itself or tuned anew,
+cases that are left out. One sentence each, the same in a comment, in a record and in a terminal."""
 
 from __future__ import annotations
 
 import re
 
 from bot.model.campaign import Campaign, Profile
+from bot.model.ids import variant_name
 from bot.model.measurement import CheckResult
-from bot.render import labels, numbers, view
+from bot.render import labels, numbers, self_tuned, view
 from bot.render.escape import plain
 
 PREFIX = "not required of a variant, as the untouched kernel fails here: "
@@ -88,6 +89,14 @@ def left_out(profile: Profile) -> str:
     return f"{len(left)} of {many} {verb} into {memory} ({', '.join(names[:MOST_NAMED])}{more})"
 
 
+def tuned_anew(campaign: Campaign) -> str:
+    """That a figure is of one choice of launch numbers, where the best variant changes who chooses, or from what."""
+    profile, best = campaign.profile, view.best(campaign)
+    if profile is None or not best:
+        return ""
+    return self_tuned.anew(profile, view.sources_of(campaign, best), variant_name(best))
+
+
 def of_profile(profile: Profile) -> tuple[str, ...]:
     return tuple(said for said in (left_out(profile), wrong(profile), raises(profile)) if said)
 
@@ -95,7 +104,7 @@ def of_profile(profile: Profile) -> tuple[str, ...]:
 def of_kernel(campaign: Campaign) -> tuple[str, ...]:
     """What v0 does not take was said in the profile, and changes nothing of how it ended."""
     profile = campaign.profile
-    known = (left_out(profile), wrong(profile)) if profile is not None else ()
+    known = (left_out(profile), wrong(profile), tuned_anew(campaign)) if profile is not None else ()
     return tuple(said for said in known if said)
 
 

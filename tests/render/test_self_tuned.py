@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from bot.model.campaign import Outcome, Profile
+from bot.model.campaign import Campaign, Outcome, Profile
 from bot.model.measurement import Evidence
 from bot.model.reasons import ReasonCode
 from bot.model.variant import SourceFile
-from bot.render import comments, profile_text, self_tuned, terminal
+from bot.render import comments, mind, profile_text, self_tuned, terminal, view
 from bot.render.escape import SENTENCE_LIMIT
 from bot.render.records import records
 from tests.render import builders as a
@@ -76,3 +76,46 @@ def test_of_many_a_few_are_named(number: int, said: str) -> None:
     baseline = profile.baseline.model_copy(update={"cases": (case.model_copy(update={"launches": launches}),)})
     found = self_tuned.said(profile.model_copy(update={"baseline": baseline}))
     assert found.startswith(said) and len(found) < SENTENCE_LIMIT
+
+
+# of a variant, where a GPU timed it
+
+
+def changing(text: str, evidence: Evidence = Evidence.MEASURED) -> Campaign:
+    """A winner that brings this text, of an op whose kernel tunes itself."""
+    campaign = a.pushed(rounds=a.rounds(evidence))
+    best = view.best(campaign)
+    files = (SourceFile(path=a.OP_PATH, text=text),)
+    rounds = tuple(
+        one.model_copy(update={"variant": one.variant.model_copy(update={"files": files})})
+        if one.variant.number == best
+        else one
+        for one in campaign.rounds
+    )
+    return campaign.model_copy(update={"rounds": rounds, "profile": tuned(evidence=evidence)})
+
+
+LONGER = f"{LIST.replace('[triton', '[triton.Config({}, num_stages=4), triton')}def {KERNEL}(x): ...\n"
+OTHERS = f"{LIST}def {KERNEL}(x): ...\n\n\ndef calculate_settings(n): return 1\n"
+ONE_CHOICE = f"{KERNEL} tunes itself (triton.autotune), and v3 changes its list or lines: it was tuned once for v3"
+
+
+def test_an_interval_is_of_one_choice_where_a_variant_changes_the_list() -> None:
+    campaign = changing(LONGER)
+    assert view.best(campaign) == 3
+    (said,) = mind.of_kernel(campaign)
+    assert said.startswith(ONE_CHOICE) and said.endswith("says nothing of what another tuning would choose")
+    assert ONE_CHOICE in comments.result(campaign) and f"mind: {ONE_CHOICE}" in terminal.result_text(campaign)
+    assert ONE_CHOICE in records(campaign, ())["report.md"].decode()
+    for asked in (comments.checkpoint_winner, comments.checkpoint_final):
+        assert f"**Mind:** \\{ONE_CHOICE}" in asked(campaign), asked.__name__
+
+
+def test_whoever_launches_it_as_it_was_takes_what_was_chosen_for_v0() -> None:
+    assert mind.of_kernel(changing(OTHERS)) == ()
+    assert mind.of_kernel(changing(f"def {KERNEL}(x): ...\n")) == (), "it tunes itself no more"
+    assert mind.of_kernel(changing("(")) == (), "nobody can read it"
+
+
+def test_without_a_gpu_nobody_tuned_it() -> None:
+    assert mind.of_kernel(changing(LONGER, Evidence.STATIC)) == ()
