@@ -81,6 +81,10 @@ def read(module: cst.Module, kernel: cst.FunctionDef) -> Listed:
     listed = Listed(whole, config, hook, numbers)
     if not listed.constants <= kernels.constants(kernel):
         raise NotUnderstood("it gives more than constants of the kernel")
+    if not set(source.NUMBERS).isdisjoint(source.parameters(kernel)):
+        raise NotUnderstood("the kernel reads how many warps it has, or how many steps are under way")
+    if listed.many == 1:  # run once a launch, where a choice runs it many times
+        raise NotUnderstood("there is no choice, so nothing is tuned")
     return listed
 
 

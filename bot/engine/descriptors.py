@@ -44,8 +44,9 @@ def blocks(hook: cst.FunctionDef, constants: frozenset[str]) -> Mapping[str, Sha
         if isinstance(target, cst.Name) and target.value not in (given, *called) and m.matches(made.value, item):
             called[target.value] = _word(made.value)
         elif isinstance(target, cst.Attribute) and m.matches(target, m.Attribute(item, m.Name("block_shape"))):
-            parts = made.value.elements if isinstance(made.value, cst.List) else ()
-            found[_word(target.value)] = tuple(_side(one.value, called, item) for one in parts)
+            if not isinstance(made.value, cst.List):
+                raise NotUnderstood("nobody can tell what shape a block is given")
+            found[_word(target.value)] = tuple(_side(one.value, called, item) for one in made.value.elements)
         else:
             raise NotUnderstood("it does more than to give blocks their shapes")
     if not all({*shape} <= {"1", *constants} for shape in found.values()):

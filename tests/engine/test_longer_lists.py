@@ -131,6 +131,12 @@ LISTED = [
     ('    BLOCK_N = nargs["BLOCK_N"]\n', "", "a block has the module's own number"),
     ("@triton.autotune", "_blocks = others\n\n\n@triton.autotune", "the hook is another one later"),
     ("[BLOCK_N, BLOCK_K]", "[128, BLOCK_K]", "a block stays as small"),
+    ("[BLOCK_N, BLOCK_K]", "blocks_of(nargs)", "nobody reads what makes its shape"),
+    (
+        "    GROUP: tl.constexpr,\n):",
+        "    GROUP: tl.constexpr,\n    num_stages: tl.constexpr,\n):",
+        "it reads its steps",
+    ),
     ('BLOCK_N = nargs["BLOCK_N"]', 'BLOCK_N = min(128, nargs["BLOCK_N"])', "a block is no more than 128"),
 ]
 
@@ -333,6 +339,14 @@ def test_who_takes_what_was_chosen_may_have_no_more_to_load() -> None:
     assert wider(more) is not None, "it has a list of its own"
 
 
+def test_a_list_of_one_is_no_choice_and_a_kernel_runs_once() -> None:
+    for text in (TEXT, TWO):
+        one = text.replace("for BM in [64, 128]", "for BM in [128]").replace("[64, 128]", "[64]")
+        one = one.replace("for GS in [1, 2]", "for GS in [1]").replace("for w in [4, 8]", "for w in [8]")
+        assert wider(one.replace("for s in [2, 3]", "for s in [3]")) is None
+        assert wider(one) is not None
+
+
 @pytest.mark.parametrize(
     ("before", "after", "why"),
     [
@@ -344,6 +358,12 @@ def test_who_takes_what_was_chosen_may_have_no_more_to_load() -> None:
         ("for s in [2, 3]", "for s in [1, 2]", "fewer are under way on purpose"),
         ("acc2 = tl.dot(rows, tl.trans(v.load([col, k])), acc=acc2)", "acc2 += 1.0", "one sum of products"),
         ("acc2 = tl.dot(rows, tl.trans(v.load([col, k])), acc=acc2)", "acc += tl.dot(rows, rows)", "one sum, twice"),
+        ("[BLOCK_N, BLOCK_K]", "blocks_of(nargs)", "nobody reads what makes a shape"),
+        (
+            "    GROUP: tl.constexpr,\n):",
+            "    GROUP: tl.constexpr,\n    num_stages: tl.constexpr,\n):",
+            "it reads its steps",
+        ),
         ("range(0, K, BLOCK_K)", "tl.range(0, K, BLOCK_K, num_stages=2)", "it says how many itself"),
         ("range(0, K, BLOCK_K)", "range(0, K, 64)", "its step is its own"),
         ('key=["N", "K"],', 'key=["N", "K"],\n    prune_configs_by={},', "it is pruned"),
