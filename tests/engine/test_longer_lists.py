@@ -43,7 +43,7 @@ def test_it_says_that_tuning_takes_longer() -> None:
     assert found is not None
     assert "4 entries come behind the 32 that were there, so tuning takes longer" in found.why
     assert "1.022x and 1.034x over the passes of three sizes" in found.seen
-    assert "One of 128 x 256" in found.why and "several sums" not in found.why
+    assert "One of 128 x 256" in found.why and "everal sums" not in found.why and "under way" not in found.why
 
 
 def test_it_goes_on_once() -> None:
@@ -319,7 +319,7 @@ def test_several_sums_leave_no_room_for_wider_tiles_but_for_a_fourth_step() -> N
     found = longer_lists.rewrite(TWO)
     assert found is not None and found.kernels == ("_product_kernel",)
     assert found.text == TWO.replace("    ],\n    key=", f"    ]\n{FOURTH}    key=")
-    assert "Where several sums have none, 4 steps under way have. 2 entries come behind the 32" in found.why
+    assert "4 steps under way, where the list ends at 3. 2 entries come behind the 32" in found.why
     assert wider(found.text) is None
 
 
@@ -358,6 +358,9 @@ def test_a_list_of_one_is_no_choice_and_a_kernel_runs_once() -> None:
         ("for s in [2, 3]", "for s in [1, 2]", "fewer are under way on purpose"),
         ("acc2 = tl.dot(rows, tl.trans(v.load([col, k])), acc=acc2)", "acc2 += 1.0", "one sum of products"),
         ("acc2 = tl.dot(rows, tl.trans(v.load([col, k])), acc=acc2)", "acc += tl.dot(rows, rows)", "one sum, twice"),
+        ("acc2 = tl.dot(rows, tl.trans(v.load([col, k])), acc=acc2)", "acc2 = tl.dot(rows, rows)", "added to nothing"),
+        ("acc2 = tl.dot(rows, tl.trans(v.load([col, k])), acc=acc2)", "acc2 = tl.dot(acc, rows, acc=acc)", "a chain"),
+        ("acc2 = tl.zeros((BLOCK_M, BLOCK_N)", "acc2 = tl.zeros((BLOCK_M, 16)", "the other one is small"),
         ("[BLOCK_N, BLOCK_K]", "blocks_of(nargs)", "nobody reads what makes a shape"),
         (
             "    GROUP: tl.constexpr,\n):",
@@ -375,6 +378,12 @@ def test_several_sums_left_alone(before: str, after: str, why: str) -> None:
     assert wider(TWO.replace(before, after)) is None, why
 
 
+@pytest.mark.parametrize("added", ["acc += tl.dot({})", "acc = tl.dot({}, acc)", "acc = acc + tl.dot({})"])
+def test_a_product_may_be_added_in_other_ways(added: str) -> None:
+    line = "acc = tl.dot(rows, w.load([k, col]), acc=acc)"
+    assert line in TWO and wider(TWO.replace(line, added.format("rows, w.load([k, col])"))) is not None
+
+
 def test_several_sums_that_another_file_launches() -> None:
     assert longer_lists.rewrite(TWO, relied_on=["_product_kernel"]) is None
     assert longer_lists.rewrite(TWO, beside=["from .product import _product_kernel"]) is None
@@ -387,4 +396,4 @@ def test_one_sum_and_several_in_a_file() -> None:
     assert found is not None and found.kernels == ("_product_kernel", "_other_kernel")
     assert MORE.rstrip() in found.text and FOURTH.rstrip() in found.text
     assert "6 entries come behind the 64" in found.why
-    assert "One of 128 x 256" in found.why and "several sums have none" in found.why
+    assert "One of 128 x 256" in found.why and "Several sums leave no room for wider ones" in found.why

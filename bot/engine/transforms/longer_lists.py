@@ -29,7 +29,17 @@ from dataclasses import dataclass, field, replace
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import configs_listed, descriptors, imports, kernels, one_product, reckoning, source, tiles_on_paper
+from bot.engine import (
+    addresses,
+    configs_listed,
+    descriptors,
+    imports,
+    kernels,
+    one_product,
+    reckoning,
+    source,
+    tiles_on_paper,
+)
 from bot.engine.configs_listed import Listed, More
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
@@ -65,11 +75,12 @@ class _Grown:
         rooms = {
             WIDER: f"One of {SIDE} x {WIDE} loads its rows once where two load them twice, and a kernel with one sum "
             "has room for it.",
-            DEEPER: f"Where several sums have none, {MORE_STAGES[0]} steps under way have.",
+            DEEPER: f"Several sums leave no room for wider ones, but for {MORE_STAGES[0]} steps under way, where the "
+            f"list ends at {MOST_STAGES}.",
         }
         parts = [said for comment, said in rooms.items() if comment in self.comments]
         return (
-            f"The list of launch numbers ends at tiles of {SIDE} x {SIDE} and {MOST_STAGES} steps under way. "
+            f"The list of launch numbers ends at tiles of {SIDE} x {SIDE}. "
             f"{' '.join(parts)} {self.more} entries come behind the {self.had} that were there, so tuning takes "
             "longer by as much."
         )
@@ -111,12 +122,23 @@ def _wider(module: cst.Module, kernel: cst.FunctionDef, listed: Listed) -> More:
     return more
 
 
-def _sums(loop: cst.For) -> frozenset[str]:
-    """What products are added up in, by its name."""
-    lines = findall(loop.body, m.AugAssign() | m.Assign(targets=[m.AssignTarget()]))
-    made = [one for one in lines if isinstance(one, cst.Assign | cst.AugAssign) and kernels.calls(one.value, "dot")]
-    targets = (one.target if isinstance(one, cst.AugAssign) else one.targets[0].target for one in made)
-    return frozenset(map(source.code, targets))
+def _is_added(line: cst.CSTNode, name: str) -> bool:
+    """Whether a line adds a product to what has this name."""
+    if not isinstance(line, cst.Assign | cst.AugAssign) or not kernels.calls(line.value, "dot"):
+        return False
+    if isinstance(line, cst.AugAssign):
+        return isinstance(line.operator, cst.AddAssign) and source.code(line.target) == name
+    if [source.code(one.target) for one in line.targets] != [name]:
+        return False
+    onto = kernels.argument(line.value, 2, "acc") if isinstance(line.value, cst.Call) else None
+    return name in map(source.code, addresses.parts(line.value) if onto is None else [onto])
+
+
+def _sums(kernel: cst.FunctionDef, loop: cst.For, sides: Collection[str]) -> frozenset[str]:
+    """What begins as a tile of zeros and has products added to it, by its name."""
+    tiles = {name for line in source.statements(kernel) for name in source.targets(line) if _is_tile(line, sides)}
+    lines = findall(loop.body, m.AugAssign() | m.Assign())
+    return frozenset(name for name in tiles if any(_is_added(line, name) for line in lines))
 
 
 def _loads(kernel: cst.FunctionDef) -> int:
@@ -124,14 +146,23 @@ def _loads(kernel: cst.FunctionDef) -> int:
     return sum(len(kernels.calls(loop, "load")) for loop in findall(kernel.body, m.For()))
 
 
+def _is_tile(line: cst.BaseStatement, sides: Collection[str]) -> bool:
+    """`name = tl.zeros((ROWS, COLUMNS), ...)`"""
+    value = source.value(line)
+    shape = kernels.argument(value, 0, "shape") if isinstance(value, cst.Call) else None
+    if not m.matches(value, one_product.ZEROS) or not isinstance(shape, cst.List | cst.Tuple):
+        return False
+    return len(shape.elements) == 2 and {*descriptors.sides_of(shape)} <= {*sides}
+
+
 def _deeper(module: cst.Module, kernel: cst.FunctionDef, listed: Listed) -> More:
     loop, _, step = loop_of(kernel)
-    if len(_sums(loop)) < SEVERAL:
-        raise NotUnderstood("it has one sum, which leaves room for wider tiles")
     shapes = descriptors.blocks(listed.hook, listed.constants)
     sides = {side for shape in shapes.values() for side in shape} - {"1", step}
     if step not in listed.constants or not sides:
         raise NotUnderstood("its steps are no constant of the list, or its tiles have no sides")
+    if len(_sums(kernel, loop, sides)) < SEVERAL:
+        raise NotUnderstood("it has one sum, which leaves room for wider tiles, or they are no tiles")
     _fits(listed, sides, step)
     if max(listed.numbers[source.STAGES]) != MOST_STAGES:
         raise NotUnderstood("more steps are under way, or fewer on purpose")
