@@ -312,7 +312,21 @@ def _other_kernel(x, w, y, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOC
         acc = tl.dot(x.load([0, k]), w.load([k, 0]), acc=acc)
     y.store([0, 0], acc)
 """
+LAUNCH = """
+
+def other(x, w, y, K, best):
+    BLOCK_M = best.kwargs["BLOCK_M"]
+    _other_kernel[(1,)](
+        *(x, w, y, K),
+        BLOCK_M=BLOCK_M,
+        BLOCK_N=best.kwargs["BLOCK_N"],
+        BLOCK_K=best.kwargs["BLOCK_K"],
+        num_stages=best.num_stages,
+    )
+"""
+TURN = "        acc = tl.dot(x.load([0, k]), w.load([k, 0]), acc=acc)\n"
 READ = TWO.replace("    return y\n", "    return y, _product_kernel.best_config\n")
+TAKEN = READ + TAKER + LAUNCH
 
 
 def test_several_sums_leave_no_room_for_wider_tiles_but_for_a_fourth_step() -> None:
@@ -330,13 +344,69 @@ def test_a_fourth_step_makes_the_same_products(tmp_path: Path) -> None:
 
 
 def test_who_takes_what_was_chosen_may_have_no_more_to_load() -> None:
-    assert wider(READ) is not None and wider(READ + TAKER) is not None
-    line = "        acc = tl.dot(x.load([0, k]), w.load([k, 0]), acc=acc)\n"
-    assert line in TAKER
-    assert wider(READ + TAKER.replace(line, 2 * line)) is None, "four loads in a step, where the tuned kernel has three"
+    assert wider(READ) is not None and wider(READ + TAKER) is not None and wider(TAKEN) is not None
+    for read in (READ + TAKER, TAKEN):
+        assert wider(read.replace(TURN, 2 * TURN)) is None, "four loads in a step, where the tuned kernel has three"
+    heavy = (TAKER + LAUNCH).replace(TURN, 2 * TURN)
+    assert wider(TWO + heavy) is not None, "it takes another's"
+    assert wider(READ + heavy.replace("        num_stages=best.num_stages,\n", "")) is not None, "it takes no steps"
     tuned = TWO[TWO.index("@triton.autotune") : TWO.index("@triton.jit\ndef _product_kernel")]
-    more = READ + TAKER.replace(line, 2 * line).replace("\n\n@triton.jit", f"\n\n{tuned}@triton.jit", 1)
+    more = READ + TAKER.replace(TURN, 2 * TURN).replace("\n\n@triton.jit", f"\n\n{tuned}@triton.jit", 1)
     assert wider(more) is not None, "it has a list of its own"
+
+
+HELPER = """
+
+@triton.jit
+def _turn(x, w, k, acc):
+    acc = tl.dot(x.load([0, k]), w.load([k, 0]), acc=acc)
+    return tl.dot(x.load([1, k]), w.load([k, 1]), acc=acc)
+"""
+TAKING = [
+    (TURN, "        acc = _turn(x, w, k, acc)\n        acc = tl.dot(acc, acc, acc=acc)\n", "a helper loads"),
+    ("    y.store([0, 0], acc)", "    y.store([0, 0], _turn(x, w, 0, acc))", "a helper loads behind the loop"),
+    (TURN, f"{TURN}        acc = tl.dot(acc, w.gather(k, 0), acc=acc)\n", "it gathers"),
+    (TURN, f"{TURN}        y.store([0, k], acc)\n", "it stores each turn"),
+    ("range(0, K, BLOCK_K):\n        acc", "range(0, K, BLOCK_M):\n        acc", "its steps are twice as long"),
+    ("range(0, K, BLOCK_K):\n        acc", "tl.range(0, K, BLOCK_K, num_stages=4):\n        acc", "it says how many"),
+    ('BLOCK_K=best.kwargs["BLOCK_K"]', 'BLOCK_K=best.kwargs["BLOCK_M"]', "its steps are twice as long"),
+    ('BLOCK_K=best.kwargs["BLOCK_K"]', "BLOCK_K=128", "its steps are twice as long"),
+    ('BLOCK_M = best.kwargs["BLOCK_M"]', 'BLOCK_M = 2 * best.kwargs["BLOCK_M"]', "its tiles are twice as tall"),
+    ("@triton.jit\ndef _other", "from theirs import _other_kernel\n\n\ndef _another", "nobody sees what it loads"),
+    ("@triton.jit\ndef _other", "@triton.jit\n@theirs\ndef _other", "nobody looks into a decorator"),
+    ("_other_kernel[(1,)](", "_other_kernel.fn[(1,)](", "it is launched in another way"),
+    ("num_stages=best.num_stages,", "**best.all_kwargs(),", "nobody follows where the steps go"),
+    ("num_stages=best.num_stages,", 'num_stages=getattr(best, "num_stages"),', "nobody follows where the steps go"),
+    ("    _other_kernel[(", "    few = {2: 1, 3: 2}[best.num_stages]\n    _other_kernel[(", "it knows two and three"),
+    ("y, _product_kernel.best_config", "y, _product_kernel.configs[-1]", "the last of the list is another one"),
+    (
+        "y, _product_kernel.best_config",
+        "y, _product_kernel.best_config, len(_product_kernel.configs)",
+        "it counts them",
+    ),
+    (
+        "rows = tl.reshape(",
+        "few = tl.load(scale + k) + tl.load(scale)\n        rows = tl.reshape(",
+        "numbers are no blocks",
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "why"), TAKING)
+def test_numbers_that_others_take(before: str, after: str, why: str) -> None:
+    text = (
+        TAKEN.replace(TURN, f"{TURN}{TURN}") if before == "rows = tl.reshape(" else TAKEN + HELPER.replace("dot", "sum")
+    )
+    assert before in text and wider(TAKEN + HELPER.replace("dot", "sum")) is not None
+    assert wider(text.replace(before, after)) is None, why
+
+
+def test_who_asks_what_was_chosen_is_asked_by_no_other_file() -> None:
+    assert longer_lists.rewrite(READ, beside=["from .products import others"]) is not None
+    assert longer_lists.rewrite(READ, beside=["from .products import product"]) is None
+    private = READ.replace("def product(", "def _product(")
+    assert longer_lists.rewrite(private, relied_on=["_product"]) is None
+    assert longer_lists.rewrite(TWO, beside=["from .products import product"]) is not None, "it is told nothing"
 
 
 def test_a_list_of_one_is_no_choice_and_a_kernel_runs_once() -> None:

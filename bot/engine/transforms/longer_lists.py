@@ -16,8 +16,8 @@ with 128 the most that it has for each side of a tile, steps of 64 and eight war
 does nothing but to add up products and to store the sum, all through tensor descriptors whose blocks the hook gives
 shapes of the same constants; and for launches of this file alone, whose grid counts the tiles. On paper each tile has
 to be taken by one program. Refused where anybody reads what was chosen: another kernel may be given these numbers then.
-More steps under way change no result, and which numbers others take from the list are there already; they only may not
-have more to load in a step than the kernel that was tuned.
+More steps under way change no result, and all other numbers that somebody takes from the list are there already. Whom
+the file launches with as many steps as were chosen may only not have more to load in a step than the tuned kernel.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from bot.engine import (
     one_product,
     reckoning,
     source,
+    taken_numbers,
     tiles_on_paper,
 )
 from bot.engine.configs_listed import Listed, More
@@ -141,11 +142,6 @@ def _sums(kernel: cst.FunctionDef, loop: cst.For, sides: Collection[str]) -> fro
     return frozenset(name for name in tiles if any(_is_added(line, name) for line in lines))
 
 
-def _loads(kernel: cst.FunctionDef) -> int:
-    """How many loads there are in its loops."""
-    return sum(len(kernels.calls(loop, "load")) for loop in findall(kernel.body, m.For()))
-
-
 def _is_tile(line: cst.BaseStatement, sides: Collection[str]) -> bool:
     """`name = tl.zeros((ROWS, COLUMNS), ...)`"""
     value = source.value(line)
@@ -166,9 +162,7 @@ def _deeper(module: cst.Module, kernel: cst.FunctionDef, listed: Listed) -> More
     _fits(listed, sides, step)
     if max(listed.numbers[source.STAGES]) != MOST_STAGES:
         raise NotUnderstood("more steps are under way, or fewer on purpose")
-    takers = [one for one in source.functions(module) if kernels.calls(one, "dot") and not kernels.is_tuned(one)]
-    if any(_loads(one) > _loads(kernel) for one in takers):
-        raise NotUnderstood("who takes its numbers may have no room for them")
+    taken_numbers.refuse_heavier(module, kernel, shapes)
     return More({**dict.fromkeys(sorted(sides), SIDE), step: STEP, source.WARPS: WARPS}, MORE_STAGES)
 
 
@@ -194,7 +188,8 @@ def rewrite(text: str, relied_on: Collection[str] = (), beside: Collection[str] 
     grown = _Grown()
 
     def change(module: cst.Module, name: str) -> cst.Module:
-        if name in relied_on or any(re.search(rf"\b{name}\b", other) for other in beside):
+        names = {name, *taken_numbers.readers(module, name)}
+        if names & {*relied_on} or any(re.search(rf"\b{one}\b", other) for one in names for other in beside):
             raise NotUnderstood(f"others launch {name}, or may read what it has chosen")
         return _longer(module, name, grown)
 
