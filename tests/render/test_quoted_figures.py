@@ -72,6 +72,16 @@ def test_the_readme_says_what_a_pass_with_nothing_known_has() -> None:
     assert f"{mean[0]} ops are {mean[1]}" in FIRST_SCREEN
 
 
+def test_what_a_pass_and_the_campaigns_that_count_took_is_quoted_as_it_is() -> None:
+    page = " ".join((RESULTS / "README.md").read_text(encoding="utf-8").split())
+    took = {
+        folder: re.findall(r"that count took (\d+) min", (RESULTS / folder / "README.md").read_text(encoding="utf-8"))
+        for folder in ("pass", "campaigns")
+    }
+    assert f"[the pass](pass/README.md) took {took['pass'][0]} for all" in page
+    assert f"The campaigns that count took {took['campaigns'][0]} in all" in page
+
+
 def test_the_readme_says_what_a_loss_is_with_one_backward_pass() -> None:
     every = script("..", "every_kernel")
     found = [one for one, _ in every.last_ones([TABLE.HERE])["NVIDIA H200"].values()]
