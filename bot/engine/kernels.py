@@ -144,7 +144,7 @@ def number(node: cst.BaseExpression | None, known: Mapping[str, int] | None = No
             return (known or {}).get(node.value)
         case cst.BinaryOperation():
             left, right = number(node.left, known), number(node.right, known)
-            return None if left is None or right is None else _worked_out(node.operator, left, right)
+            return None if left is None or right is None else worked_out(node.operator, left, right)
         case cst.Call(func=cst.Name(value="min" | "max" as name)):
             told = [number(arg.value, known) for arg in node.args if arg.keyword is None and not arg.star]
             numbers = [one for one in told if one is not None]
@@ -154,7 +154,8 @@ def number(node: cst.BaseExpression | None, known: Mapping[str, int] | None = No
     return integer(node)
 
 
-def _worked_out(operator: cst.BaseBinaryOp, left: int, right: int) -> int | None:
+def worked_out(operator: cst.BaseBinaryOp, left: int, right: int) -> int | None:
+    """Of whole numbers; None where it is another operation."""
     match operator:
         case cst.Add():
             return left + right

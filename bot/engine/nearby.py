@@ -283,7 +283,7 @@ def _launches(function: cst.FunctionDef, module: cst.Module, reader: _Reader) ->
     known = {str(kernel.name.value): kernel for kernel in kernels.kernels(module)}
     for found in findall(function, source.LAUNCH):
         call = cst.ensure_type(found, cst.Call)
-        name = cst.ensure_type(cst.ensure_type(call.func, cst.Subscript).value, cst.Name).value
+        name = source.launched(call)
         of = tuple(known[one] for one in reader.kernels(name) if one in known)
         if of:
             yield _Launch(call, of)

@@ -99,6 +99,8 @@ def parameters(function: cst.FunctionDef) -> tuple[str, ...]:
 
 
 LAUNCH = m.Call(func=m.Subscript(value=m.Name(), slice=[m.SubscriptElement(slice=m.Index())]))
+ANY_LAUNCH = m.Call(func=m.Subscript(value=m.Name()))
+"""However its grid is written."""
 
 
 def _launches_in(statement: cst.BaseStatement) -> Iterator[cst.Call]:
@@ -117,7 +119,7 @@ Found = tuple[cst.FunctionDef, int, cst.Call]
 """Where a launch was found, and which statement of the function holds it."""
 
 
-def _launched(call: cst.CSTNode) -> str:
+def launched(call: cst.CSTNode) -> str:
     """The name that is launched."""
     return str(
         cst.ensure_type(cst.ensure_type(cst.ensure_type(call, cst.Call).func, cst.Subscript).value, cst.Name).value
@@ -131,8 +133,8 @@ def _launches(module: cst.Module) -> tuple[Mapping[str, Sequence[Found]], Counte
     for function in all_functions(module):
         for position, statement in enumerate(statements(function)):
             for call in _launches_in(statement):
-                found.setdefault(_launched(call), []).append((function, position, call))
-    return found, Counter(map(_launched, findall(module, m.Call(func=m.Subscript(value=m.Name())))))
+                found.setdefault(launched(call), []).append((function, position, call))
+    return found, Counter(map(launched, findall(module, ANY_LAUNCH)))
 
 
 def sites(module: cst.Module, kernel: str) -> tuple[LaunchSite, ...]:

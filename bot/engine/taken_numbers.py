@@ -18,41 +18,37 @@ from bot.engine.source import LaunchSite, NotUnderstood
 STAGES = m.Attribute(attr=m.Name(source.STAGES))
 """Of a configuration: how many steps it has under way."""
 KWARGS = m.Subscript(m.Attribute(attr=m.Name("kwargs")), [m.SubscriptElement(m.Index(m.SimpleString()))])
-LAUNCH = m.Call(func=m.Subscript(value=m.Name()))
 OPERANDS = frozenset(("load", "dot", "reshape", "trans"))
 """What a turn may call beside what reckons."""
 
 
-def _reads(tree: cst.CSTNode, name: str) -> int:
+def reads(tree: cst.CSTNode, name: str) -> int:
+    """How often somebody asks there what a kernel has chosen."""
     return len(findall(tree, m.Attribute(value=m.Name(name), attr=m.Name("best_config"))))
 
 
 def readers(module: cst.Module, kernel: str) -> frozenset[str]:
     """The functions that ask what a kernel has chosen, and may hand it on. Raises NotUnderstood where the file does
     more with the kernel than to launch it and to ask that."""
-    launches = len(findall(module, m.Call(func=m.Subscript(value=m.Name(kernel)))))
-    known = 1 + launches + _reads(module, kernel)
+    launches = [one for one in findall(module, source.ANY_LAUNCH) if source.launched(one) == kernel]
+    known = 1 + len(launches) + reads(module, kernel)
     if {imports.mentions(module, kernel), len(findall(module, m.Name(kernel)))} != {known}:
         raise NotUnderstood(f"somebody may read the list of {kernel}")
-    return frozenset(str(one.name.value) for one in source.functions(module) if _reads(one, kernel))
+    return frozenset(str(one.name.value) for one in source.functions(module) if reads(one, kernel))
 
 
 def _takers(module: cst.Module) -> set[str]:
     """Names of what is launched with somebody's number of steps, and of kernels of products that are launched elsewhere
     alone. Raises NotUnderstood where that number serves for something else."""
     given = m.Arg(keyword=m.Name(source.STAGES), value=STAGES)
-    launched = [cst.ensure_type(one, cst.Call) for one in findall(module, LAUNCH)]
-    mine = [call for call in launched if any(m.matches(arg, given) for arg in call.args)]
+    launches = [cst.ensure_type(one, cst.Call) for one in findall(module, source.ANY_LAUNCH)]
+    mine = [call for call in launches if any(m.matches(arg, given) for arg in call.args)]
     asked = len(findall(module, STAGES)) + len(findall(module, m.Attribute(attr=m.Name("all_kwargs"))))
     if asked != len(mine) or imports.mentions(module, source.STAGES):
         raise NotUnderstood("how many steps are under way is read for something else")
-    known = set(map(_launched, launched))
+    known = set(map(source.launched, launches))
     makes = [str(one.name.value) for one in kernels.kernels(module) if kernels.calls(one, "dot")]
-    return {*map(_launched, mine), *(name for name in makes if name not in known)}
-
-
-def _launched(call: cst.Call) -> str:
-    return source.code(cst.ensure_type(call.func, cst.Subscript).value)
+    return {*map(source.launched, mine), *(name for name in makes if name not in known)}
 
 
 def _is_taken(site: LaunchSite, kernel: cst.FunctionDef, name: str) -> bool:
@@ -85,7 +81,7 @@ def _operands(loop: cst.For, step: str, shapes: Mapping[str, Shape]) -> int:
 
 def refuse_heavier(module: cst.Module, kernel: cst.FunctionDef, shapes: Mapping[str, Shape]) -> None:
     """Raises NotUnderstood where others take what a kernel has chosen, and one may have no room for as many steps."""
-    if not _reads(module, str(kernel.name.value)):
+    if not reads(module, str(kernel.name.value)):
         return
     loop, _, step = tuned_lists.loop_of(kernel)
     sides = {side for shape in shapes.values() for side in without_ones(shape)}

@@ -40,17 +40,11 @@ class Tiles:
 
 
 def _counted(operator: cst.BaseBinaryOp, left: int, right: int) -> int:
-    match operator:
-        case cst.Add():
-            return left + right
-        case cst.Subtract():
-            return left - right
-        case cst.Multiply():
-            return left * right
-        case cst.FloorDivide() if left >= 0 < right:
-            return left // right
-        case cst.Modulo() if left >= 0 < right:
-            return left % right
+    """A kernel rounds a quotient to zero, where Python rounds it down: what is less than zero is left alone."""
+    if not isinstance(operator, cst.FloorDivide | cst.Modulo) or left >= 0 < right:
+        found = left % right if isinstance(operator, cst.Modulo) else kernels.worked_out(operator, left, right)
+        if found is not None:
+            return found
     raise NotUnderstood("it reckons in another way")
 
 

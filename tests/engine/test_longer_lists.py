@@ -16,18 +16,23 @@ def wider(text: str) -> str | None:
     return found.text if found is not None else None
 
 
-MORE = f"""    # {longer_lists.WIDER}
+def behind(comment: str, columns: int, stages: str) -> str:
+    """What comes behind the list of TEXT."""
+    return f"""    # {comment}
     + [
         triton.Config(
-            {{"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "GROUP": GS}},
+            {{"BLOCK_M": 128, "BLOCK_N": {columns}, "BLOCK_K": 64, "GROUP": GS}},
             num_warps=8,
             num_stages=s,
             pre_hook=_blocks,
         )
         for GS in [1, 2]
-        for s in [3, 4]
+        for s in [{stages}]
     ],
 """
+
+
+MORE = behind(longer_lists.WIDER, 256, "3, 4")
 
 
 def test_a_second_list_comes_behind_the_first_and_a_line_says_why() -> None:
@@ -291,18 +296,7 @@ TWO = TEXT.replace(
     acc = (acc + acc2) * scale
 """,
 )
-FOURTH = f"""    # {longer_lists.DEEPER}
-    + [
-        triton.Config(
-            {{"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "GROUP": GS}},
-            num_warps=8,
-            num_stages=s,
-            pre_hook=_blocks,
-        )
-        for GS in [1, 2]
-        for s in [4]
-    ],
-"""
+FOURTH = behind(longer_lists.DEEPER, 128, "4")
 TAKER = """
 
 @triton.jit

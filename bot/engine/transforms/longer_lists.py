@@ -33,7 +33,6 @@ from bot.engine import (
     addresses,
     configs_listed,
     descriptors,
-    imports,
     kernels,
     one_product,
     reckoning,
@@ -97,12 +96,11 @@ def _fits(listed: Listed, sides: Collection[str], step: str) -> None:
 
 
 def _refuse_others(module: cst.Module, kernel: cst.FunctionDef) -> None:
-    """Raises NotUnderstood unless the kernel is launched here, and nothing else is done with it."""
+    """Raises NotUnderstood unless the kernel is launched here, and nobody asks what it has chosen."""
     name = str(kernel.name.value)
-    found = source.sites(module, name)
-    if not found or not name.startswith("_"):
+    if not source.sites(module, name) or not name.startswith("_"):
         raise NotUnderstood(f"{name} is not launched here, or elsewhere too")
-    if {imports.mentions(module, name), len(findall(module, m.Name(name)))} != {1 + len(found)}:
+    if taken_numbers.reads(module, name):
         raise NotUnderstood(f"somebody reads what {name} has chosen")
 
 

@@ -62,11 +62,7 @@ def _counts(function: cst.FunctionDef) -> list[cst.BaseExpression]:
 
 def _launched(function: cst.FunctionDef, module: cst.Module) -> list[cst.FunctionDef]:
     """The kernels that a function launches."""
-    names = [
-        cst.ensure_type(cst.ensure_type(call, cst.Call).func, cst.Subscript).value
-        for call in findall(function, source.LAUNCH)
-    ]
-    found = [source.kernel_named(module, name.value) for name in names if isinstance(name, cst.Name)]
+    found = [source.kernel_named(module, source.launched(call)) for call in findall(function, source.LAUNCH)]
     return [kernel for kernel in found if kernel is not None]
 
 
