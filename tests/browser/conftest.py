@@ -15,6 +15,7 @@ from bot.cli import sample_world
 from bot.cli.session import Session
 from bot.localhub import browser
 from bot.localhub.server import Hub
+from bot.localhub.steps import LOG
 from tests.browser.staged import GpuRunner
 from tests.workflows.stage import WarmPython
 from tests.zones.places import at, pictures
@@ -157,5 +158,8 @@ def place(founded: Path, python: Path, tmp_path: Path) -> Iterator[Place]:
         hub.invite(*sample_world.PEOPLE)
         gpu = GpuRunner(tmp_path)
         kernels = {1: "rms_norm", 2: "geglu", 3: "softmax"}
-        with Session(hub, gpu.machine(hub, out / "work" / "jobs", python), kernels, tell=print):
+        runner = gpu.machine(hub, out / "work" / "jobs", python)
+        with Session(hub, runner, kernels, tell=print):
             yield Place(hub, gpu)
+        for failed in (ran for ran in runner.jobs if ran.result == "failure"):
+            print(f"{failed.folder.name}\n{(failed.folder / LOG).read_text(encoding='utf-8')}")

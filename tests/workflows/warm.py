@@ -8,15 +8,20 @@ its own variables, and no test pays for imports a dozen times.
 from __future__ import annotations
 
 import array
+import contextlib
 import gc
 import importlib
 import json
 import os
+import select
+import signal
 import socket
 import sys
 from pathlib import Path
 from typing import Any
 
+GRACE_S = 7.5
+"""Between the word to stop and the end of a job that does not."""
 PICTURE = b"\x89PNG\r\n\x1a\n"
 """In place of every plot: what is drawn is tested where it is drawn."""
 CLIENT = """#!{python} -ISs
@@ -93,28 +98,59 @@ def run(asked: dict[str, Any], files: list[int]) -> int:
     return 0
 
 
-def answer(line: socket.socket) -> None:
-    room = socket.CMSG_SPACE(3 * array.array("i").itemsize)
-    head, kept, _, _ = line.recvmsg(4, room)
-    files = list(array.array("i", kept[0][2]))
+def asked_on(line: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
+    """What a job asks, and its open files; nothing, where it was ended before it had asked."""
+    head, kept, _, _ = line.recvmsg(4, socket.CMSG_SPACE(3 * array.array("i").itemsize))
+    files = list(array.array("i", kept[0][2])) if kept else []
     size, text = int.from_bytes(head, "big"), b""
     while len(text) < size:
-        text += line.recv(size - len(text))
+        part = line.recv(size - len(text))
+        if not part:
+            break
+        text += part
+    if files and len(text) == size:
+        return json.loads(text), files
+    close(files)
+    return None
+
+
+def close(files: list[int]) -> None:
+    for file in files:
+        os.close(file)
+
+
+def exit_code(child: int, line: socket.socket) -> int:
+    """Of the child, at its end. Where whoever asked is ended, so is the child: at first as a runner does it."""
+    over = os.pidfd_open(child)
+    if over not in select.select([over, line], [], [])[0]:
+        os.kill(child, signal.SIGINT)
+        if not select.select([over], [], [], GRACE_S)[0]:
+            os.kill(child, signal.SIGKILL)
+    os.close(over)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) & 0xFF
+
+
+def answer(line: socket.socket) -> None:
+    asked = asked_on(line)
+    if asked is None:
+        return
+    words, files = asked
     child = os.fork()
     if child == 0:
         code = 70
         try:
-            code = run(json.loads(text), files)
+            code = run(words, files)
         except BaseException:
             import traceback
 
             traceback.print_exc()
         finally:
             os._exit(code)
-    for file in files:
-        os.close(file)
-    _, status = os.waitpid(child, 0)
-    line.sendall(bytes([os.waitstatus_to_exitcode(status) & 0xFF]))
+    close(files)
+    code = exit_code(child, line)
+    with contextlib.suppress(ConnectionError):  # who was ended hears nothing, and the next one is answered
+        line.sendall(bytes([code]))
 
 
 def main() -> None:
