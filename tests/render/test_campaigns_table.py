@@ -468,27 +468,6 @@ def test_a_test_on_the_untouched_kernel_is_told_and_counted(tmp_path: Path) -> N
     assert said["took"].endswith("the library's tests 2 min 0 s")
 
 
-def test_who_was_stopped_in_the_librarys_tests_counts_where_nobody_came_to_the_end(tmp_path: Path) -> None:
-    """The search is over then, and what it cost is known; so is what it found, though nothing was tested."""
-    lines = facts(FIRST)
-    searched = until(lines, "search_ended")
-    later = [{**lines[len(searched)], "at": "2026-11-24T23:59:59Z"}]
-    stopped = told(tmp_path / "a", journal([*searched, *later]))
-    assert stopped.is_judged and not stopped.is_over
-    said, alone = TABLE.cost([stopped]), TABLE.cost([told(tmp_path / "b", journal(searched))])
-    assert said == alone, "what it did afterwards is no search"
-    gain = numbers.ratio(TABLE._speed(stopped.campaign, stopped.readings).ratio)
-    assert (
-        f"1 of them was stopped when the search was over, before the library's tests were ({TABLE.named(stopped)})"
-        in said
-    )
-    assert said.endswith(f"the mean over all 1 is **{gain}**.\n")
-    whole = told(tmp_path / "c", text_of(FIRST))
-    assert "stopped" not in TABLE.cost([whole, stopped]), "another came to its end"
-    cut = told(tmp_path / "d", journal(until(lines, "variant_judged")))
-    assert not cut.is_judged and TABLE.cost([cut]) == ""
-
-
 # Over all kernels
 
 

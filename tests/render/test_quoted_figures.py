@@ -68,8 +68,12 @@ def test_the_readme_says_which_winners_were_known_before(by_kernel: dict[str, li
 
 def test_the_readme_says_what_a_pass_with_nothing_known_has() -> None:
     page = (RESULTS / "pass" / "README.md").read_text(encoding="utf-8")
-    (mean,) = re.findall(r"the mean over all (\d+) is \*\*(\d\.\d+x)\*\*", page)
+    (mean,) = re.findall(r"over (\d+) of the \d+ ops .* of the best that each search found: \*\*(\d\.\d+x)\*\*", page)
     assert f"{mean[0]} ops are {mean[1]}" in FIRST_SCREEN
+    (minutes,) = re.findall(r"that count took (\d+) min of a GPU", page)
+    (most,) = re.findall(r"Liger-Kernel 0\.8\.5 (\S+x) as", FIRST_SCREEN)
+    told = " ".join(page.split())
+    assert f"In {minutes} minutes of a GPU it finds {mean[1]}, where the campaigns have {most}" in told
 
 
 def test_what_a_pass_and_the_campaigns_that_count_took_is_quoted_as_it_is() -> None:

@@ -420,35 +420,25 @@ def _until_judged(one: Read) -> Sequence[JournalLine]:
     return one.lines[: ended[-1] + 1]
 
 
+def counted_ones(found: Sequence[Read]) -> list[Read]:
+    """Of each kernel the last that came to its end; where none did, the last whose search did."""
+    judged = {one.kernel: one for one in found if one.is_judged}
+    return list((judged | {one.kernel: one for one in found if one.is_over}).values())
+
+
 def cost(found: Sequence[Read]) -> str:
-    """What the campaigns that count took of a GPU, whatever was done twice for it. Where none of a kernel came to its
-    end, the last whose search did."""
-    judged_ones = {one.kernel: one for one in found if one.is_judged}
-    of_kernel = judged_ones | {one.kernel: one for one in found if one.is_over}
-    tested = [_tested_s(one) for one in of_kernel.values()]
-    spent = [_together_s(_busy(one)) for one in of_kernel.values()]
+    """What the campaigns that count took of a GPU, whatever was done twice for it."""
+    counting = counted_ones(found)
+    tested = [_tested_s(one) for one in counting]
+    spent = [_together_s(_busy(one)) for one in counting]
     judged = [all_of - tests for all_of, tests in zip(spent, tested, strict=True)]
     if not judged:
         return ""
     each, tests = numbers.seconds(median(judged)), f"{sum(tested) / 60:.0f} min"
     return (
         f"Profile, search and judging of the {len(judged)} that count took "
-        f"{(_of_gpus_s([*of_kernel.values()]) - sum(tested)) / 60:.0f} min of a GPU, the "
-        f"median of them {each}; the library's tests took {tests} beside.{_untested(list(of_kernel.values()))}\n"
-    )
-
-
-def _untested(counted: Sequence[Read]) -> str:
-    """What those are worth that were stopped before the library's tests were over, and all of them together."""
-    stopped = [one for one in counted if not one.is_over]
-    if not stopped:
-        return ""
-    speeds = [_speed(one.campaign, one.readings).ratio if view.best(one.campaign) else 1.0 for one in counted]
-    names = ", ".join(sorted(text(named(one)) for one in stopped))
-    return (
-        f" {numbers.many(len(stopped), 'of them was', 'of them were')} stopped when the search was over, before the "
-        f"library's tests were ({names}): with what was judged of their best the mean over all {len(counted)} is "
-        f"**{numbers.ratio(geometric_mean(speeds))}**."
+        f"{(_of_gpus_s(counting) - sum(tested)) / 60:.0f} min of a GPU, the "
+        f"median of them {each}; the library's tests took {tests} beside.\n"
     )
 
 
@@ -538,7 +528,29 @@ def _winners(of_kernel: Mapping[str, Sequence[Read]]) -> str:
     return f"{passed}, {len(skipped)} whose tests were all skipped ({', '.join(skipped)})" if skipped else passed
 
 
+def as_judged(found: Sequence[Read]) -> str:
+    """What the searches found, where some campaigns were stopped before the library's tests of it were over."""
+    counting = counted_ones(found)
+    stopped = sorted(text(named(one)) for one in counting if not one.is_over)
+    speeds = {
+        one.kernel: _speed(one.campaign, one.readings).ratio if view.best(one.campaign) else None for one in counting
+    }
+    tested = [gave([one]) for one in counting]
+    nothing, passed = list(speeds.values()).count(None), len(tested) - tested.count(None)
+    return (
+        f"Geometric mean of forward + backward over {len(speeds)} of the {numbers.many(len(SIZES), 'op')} that can be "
+        f"scored, of the best that each search found: **{numbers.ratio(_mean(speeds.values()))}**, those in which it "
+        f"found nothing, {nothing}, as 1.00x.{over_the_library(speeds)} The library's own tests passed here for "
+        f"{passed} of these winners; {numbers.many(len(stopped), 'campaign')} stopped before them "
+        f"({', '.join(stopped)}). What is not tested here counted as 1.00x, the mean would be "
+        f"{numbers.ratio(_mean(tested))}. Of several "
+        "campaigns of a kernel the last whose search came to its end counts.\n"
+    )
+
+
 def over_kernels(found: Sequence[Read]) -> str:
+    if any(not one.is_over for one in counted_ones(found)):
+        return as_judged(found)
     of_kernel = {one.kernel: [other for other in found if other.kernel == one.kernel] for one in found}
     speeds = {kernel: gave(campaigns) for kernel, campaigns in of_kernel.items()}
     if not speeds:
@@ -590,8 +602,9 @@ def tools(found: Sequence[Read], folder: Path) -> str:
 def page(folder: Path) -> str:
     found = read_all(folder)
     return "\n".join((
+        over_kernels(found), cost(found), paces(found), left_out(found),
         "## By campaign", "", intervals(folder), grid(SUMMARY, [summary_row(one, folder) for one in found]),
-        over_kernels(found), cost(found), paces(found), left_out(found), machines(found), tools(found, folder),
+        machines(found), tools(found, folder),
         "## By case", "", grid(CASES, [row for one in found for row in case_rows(one)]),
     ))  # fmt: skip
 
