@@ -204,7 +204,9 @@ def with_constant(kernel: cst.FunctionDef, name: str) -> cst.FunctionDef:
     said = next((one.annotation for one in reversed(parameters) if is_constant(one)), None)
     if said is None or findall(said, m.Comment()):
         raise NotUnderstood("the kernel does not say how it writes a constant")
-    parameters[-1] = old.with_changes(comma=commas.plain(parameters[-2].comma))
+    # black breaks behind the last of several in one line, and there it has to stay
+    tight = parameters[-2].whitespace_after_param
+    parameters[-1] = old.with_changes(comma=commas.plain(parameters[-2].comma), whitespace_after_param=tight)
     parameters.append(
         old.with_changes(
             name=cst.Name(name), annotation=said, equal=cst.AssignEqual(), default=cst.Integer("1"), comma=old.comma

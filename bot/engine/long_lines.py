@@ -1,4 +1,5 @@
-"""Launches, and the numbers they are given, in lines that are not too long, as formatters write those that are."""
+"""Launches, the numbers they are given, and parameters in lines that are not too long, as formatters write those that
+are."""
 
 from __future__ import annotations
 
@@ -81,6 +82,9 @@ def _broken(module: cst.Module, known: set[str]) -> tuple[cst.CSTNode, cst.CSTNo
     if not lines:
         return None
     long = {line.strip() for line in lines}
+    for function in source.functions(module):
+        if (apart := _parameters(function, long)) is not None:
+            return function, apart
     around = findall(module, LAUNCH | PARTS)
     for node in [one for one in around if m.matches(one, LAUNCH)]:
         if (made := _apart(node, around, long)) is not None:
@@ -89,6 +93,21 @@ def _broken(module: cst.Module, known: set[str]) -> tuple[cst.CSTNode, cst.CSTNo
         return choice
     found = ((node, _apart(node, around, long)) for node in findall(module, PARTS))
     return next(((node, made) for node, made in found if made is not None), None)
+
+
+def _parameters(function: cst.FunctionDef, long: set[str]) -> cst.FunctionDef | None:
+    """Each in a line of its own; None where they are in no line that is too long, or somebody said something of one."""
+    every, told = function.params.params, source.code(function.params)
+    if not every or tuple(every) != source.declared(function) or findall(function.params, m.Comment()):
+        return None
+    if not any(line.strip() in long for line in told.splitlines()) and not any(f"({told}" in one for one in long):
+        return None
+    inner, bare = _new_line(1), cst.SimpleWhitespace("")
+    parts = [one.with_changes(comma=cst.Comma(whitespace_after=inner), whitespace_after_param=bare) for one in every]
+    parts[-1] = parts[-1].with_changes(comma=cst.Comma(whitespace_after=_new_line(0)))
+    params = function.params.with_changes(params=parts)
+    apart = function.with_changes(params=params, whitespace_before_params=inner)
+    return apart if source.code(apart.params) != told else None
 
 
 def _apart(node: cst.CSTNode, around: list[cst.CSTNode], long: set[str]) -> cst.CSTNode | None:

@@ -119,6 +119,20 @@ def test_row_loads_sums_and_launch_change_and_nothing_else() -> None:
     ]
 
 
+@pytest.mark.parametrize("beside", [0, 1])
+def test_parameters_that_share_a_line_share_it_with_the_new_ones_where_there_is_room(beside: int) -> None:
+    """As black writes them: the break behind the last of them is none between two."""
+    head = ROWS[ROWS.index("def _k(") : ROWS.index('    """What it does."""')]
+    names = "y_ptr, x_ptr, s, w_ptr, r, n_cols, BLOCK_SIZE: tl.constexpr, W: tl.constexpr"
+    kernel = ROWS.replace(head, f"def _k(\n    {names}\n):\n").replace("x_stride", "s").replace("rstd_ptr", "r")
+    kernel = kernel.replace("WITH_WEIGHT", "W").replace("n_cols", "n_of_columns" if beside else "n_cols")
+    after = at_once(kernel)
+    assert after is not None
+    new = "n_rows=0,\n    BLOCK_ROW: tl.constexpr = 1," if beside else "n_rows=0, BLOCK_ROW: tl.constexpr = 1"
+    assert f"{new}\n):\n" in after and ("def _k(\n    y_ptr,\n" if beside else f"    {names}, {new}") in after
+    assert all(line == line.rstrip() and len(line) <= 120 for line in after.splitlines())
+
+
 def test_what_all_rows_share_is_loaded_as_before() -> None:
     after = at_once(ROWS)
     assert after is not None and "w = tl.load(w_ptr + cols, mask=mask, other=0.0)\n" in after
