@@ -198,6 +198,31 @@ def _number_of(value: str) -> int | None:
     return int(value) if value.removeprefix("-").isdecimal() else None
 
 
+class _Sums(_Kernel):
+    """Also what each `tl.sum` is of."""
+
+    def __init__(self, module: cst.Module, numbers: Mapping[str, int]) -> None:
+        super().__init__(module, numbers)
+        self.summed: dict[cst.Call, Shape] = {}
+
+    def _called(self, call: cst.Call) -> Shape:
+        if kernels.called_name(call) == "sum" and call.args:
+            self.summed[call] = self.shape(call.args[0].value)
+        return super()._called(call)
+
+
+def summed(module: cst.Module, kernel: cst.FunctionDef) -> Mapping[cst.Call, Shape]:
+    """What each `tl.sum` of a kernel is of, where each constant stands for a size that no other has; nothing where the
+    source does not say."""
+    primes = [one for one in range(2, 1000) if all(one % less for less in range(2, one))]
+    walk = _Sums(module, dict(zip(sorted(kernels.constants(kernel)), primes[10:], strict=False)))
+    try:
+        walk.walk(source.statements(kernel))
+    except (NotUnderstood, RecursionError):
+        return {}
+    return walk.summed
+
+
 @lru_cache(maxsize=256)
 def elements(text: str, kernel: str, constants: tuple[tuple[str, str], ...]) -> int | None:
     """Of the largest tile, for a launch with these constants; None where the source does not say."""

@@ -84,6 +84,46 @@ def test_sums_of_several_rows_are_taken_along_the_axis_that_is_said() -> None:
     assert after is not None and "(g, x * g, squared), 1, _add_each_of_3)" in after
 
 
+REFLECTED = """import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _k(x_ptr, y_ptr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    rows = tl.arange(0, ROWS)
+    cols = tl.arange(0, COLUMNS)
+    x = tl.load(x_ptr + rows[:, None] * COLUMNS + cols[None, :]).to(tl.float32)
+    v = tl.where(rows > 0, tl.sum(x, axis=1), 0.0)
+    length = tl.sum(v * v, axis=0)
+    along = tl.sum(v[:, None] * x, axis=0)
+    tl.store(y_ptr + cols, along / length)
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "together"),
+    [
+        ("v[:, None] * x", False),  # a column for each of x
+        ("(v + rows) / 2", True),
+        ("tl.load(x_ptr + cols).to(tl.float32)", False),
+        ("w", False),
+        ("tl.trans(x) / 2", False),
+    ],
+)
+def test_sums_of_blocks_of_other_shapes_are_taken_by_themselves(other: str, together: bool) -> None:
+    """All that `tl.reduce` adds up has to have one shape: else the kernel no longer compiles."""
+    loaded = "    w = tl.load(x_ptr + cols).to(tl.float32)\n    length ="
+    text = REFLECTED.replace("v[:, None] * x, axis=0", f"{other}, axis=0").replace("    length =", loaded)
+    assert (met(text) is not None) is together
+
+
+def test_where_nobody_can_tell_the_shape_sums_are_taken_by_themselves() -> None:
+    text = REFLECTED.replace("v[:, None] * x, axis=0", "(v + rows) / 2, axis=0")
+    assert met(text) is not None
+    assert met(text.replace("    v = ", "    few = tl.arange(0, size())\n    v = ")) is None
+
+
 def test_an_axis_may_be_said_by_its_place_or_not_at_all_where_there_is_one() -> None:
     for said in (", 0)", ")"):
         after = met(NORM.replace(", axis=0)", said))

@@ -12,19 +12,20 @@ Looked for among the lines of one block, of sums over the same axis in assignmen
 them stands, so whatever the others are made of has to be there by then. What is loaded only for a sum stays behind the
 stores before it: such sums are left alone, and so are sums that are asked for another type, those in a condition, and
 running sums in the type of their rows, which the next idea may have to take in float32 (`sum_in_float32`). `tl.sum`
-counts what is true in int32, and `tl.reduce` does not: truths and short integers stay with it as well. That all are
-over blocks of the same size the compiler says, which refuses others.
+counts what is true in int32, and `tl.reduce` does not: truths and short integers stay with it as well. All have to be
+over blocks of the same shape, or it no longer compiles: of one size where a kernel has no other, and else as the
+constants of the kernel say it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import add_each, columns, kernels, own_types, source
+from bot.engine import add_each, columns, kernels, own_types, source, tiles
 from bot.engine.bindings import bound_in
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
@@ -65,8 +66,7 @@ def _axis(kernel: cst.FunctionDef, call: cst.Call) -> str:
     if not call.args or call.args[0].star or call.args[0].keyword is not None:
         return ""
     if len(call.args) == 1:
-        several = findall(kernel, kernels.NEW_AXIS) or any(kernels.calls(kernel, one) for one in RESHAPES)
-        return "" if several else "0"
+        return "" if _has_other_shapes(kernel) else "0"
     return source.code(call.args[1].value) if len(call.args) == 2 and m.matches(call.args[1], AXIS) else ""
 
 
@@ -128,14 +128,26 @@ def _is_there(lines: Sequence[cst.BaseStatement], first: Sum, one: Sum) -> bool:
     return not any(source.loads(one.of, name) for name in bound)
 
 
-def _together(kernel: cst.FunctionDef, lines: Sequence[cst.BaseStatement]) -> Iterator[list[Sum]]:
-    """Sums of a block that can be taken where the first of them stands, as many as there are names."""
+def _has_other_shapes(kernel: cst.FunctionDef) -> bool:
+    """Whether a block of it may have another shape than the next."""
+    return bool(findall(kernel, kernels.NEW_AXIS)) or any(kernels.calls(kernel, one) for one in RESHAPES)
+
+
+def _together(
+    kernel: cst.FunctionDef, lines: Sequence[cst.BaseStatement], shapes: Mapping[cst.Call, tiles.Shape] | None
+) -> Iterator[list[Sum]]:
+    """Sums of a block that can be taken where the first of them stands, as many as there are names. `shapes`: what
+    they are of, where that may differ."""
+
+    def alike(first: Sum, one: Sum) -> bool:
+        return shapes is None or (first.call in shapes and shapes[first.call] == shapes.get(one.call))
+
     rows = columns.of_rows(kernel)
     found = [one for at, line in enumerate(lines) if (one := _sum_of(kernel, rows, at, line)) is not None]
     while found:
         first, *others = found
-        group = [first, *(one for one in others if one.axis == first.axis and _is_there(lines, first, one))]
-        group = group[: len(NAMES)]
+        same = (one for one in others if one.axis == first.axis and alike(first, one))
+        group = [first, *(one for one in same if _is_there(lines, first, one))][: len(NAMES)]
         if len(group) > 1:
             yield group
         found = [one for one in others if one.at > group[-1].at]
@@ -187,7 +199,8 @@ def _change(module: cst.Module, name: str) -> cst.Module:
     if _adds_in_its_own_type(module, kernel):
         raise NotUnderstood("a running sum is in the type of its rows")
     blocks = [cst.ensure_type(one, cst.IndentedBlock).body for one in findall(kernel, m.IndentedBlock())]
-    groups = [(lines, group) for lines in blocks for group in _together(kernel, lines)]
+    shapes = tiles.summed(module, kernel) if _has_other_shapes(kernel) else None
+    groups = [(lines, group) for lines in blocks for group in _together(kernel, lines, shapes)]
     if not groups:
         raise NotUnderstood("no two sums of a row can be taken together")
     changes: list[tuple[cst.CSTNode, Sequence[cst.BaseStatement]]] = []
