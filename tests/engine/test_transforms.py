@@ -395,6 +395,13 @@ def test_what_is_divided_by_the_number_has_no_more_programs(before: str) -> None
     assert more_programs.rewrite(SIZED.replace("n = props", f"n = {before}props")) is None
 
 
+@pytest.mark.parametrize("read", ["2 * n", "n * 2", "n * -(-4 // num_warps)", "max(4, 2 * n // n_rows)"])
+def test_where_the_author_has_several_on_each_already_there_are_as_many_as_before(read: str) -> None:
+    """`Two on each, not one` would be said of four."""
+    assert more_programs.rewrite(SIZED.replace("_k[(n,)]", f"_k[({read},)]")) is None
+    assert more_programs.rewrite(SIZED.replace("_k[(n,)]", "_k[(n, n_rows * 2)]")) is not None
+
+
 REDUCED = """
 
 @triton.jit

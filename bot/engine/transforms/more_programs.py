@@ -100,6 +100,20 @@ def _is_counted_out(module: cst.Module, function: cst.FunctionDef, line: cst.Sim
     return False
 
 
+def _is_multiplied_later(function: cst.FunctionDef, line: cst.SimpleStatementLine) -> bool:
+    """Whether its author has several on each already, where the number is read: `2 * count`, or more where a program
+    has few warps. Twice as many would be more than is said of them."""
+    warps = m.Name(m.MatchIfTrue(lambda name: name.endswith("warps")))
+    for found in findall(function, m.BinaryOperation(operator=m.Multiply())):
+        product = cst.ensure_type(found, cst.BinaryOperation)
+        sides = (product.left, product.right)
+        for one, times in (sides, sides[::-1]):
+            says_more = isinstance(times, cst.Integer) or findall(times, warps)
+            if says_more and isinstance(one, cst.Name) and one.value in source.targets(line):
+                return True
+    return False
+
+
 def _statement_of(function: cst.FunctionDef, node: cst.CSTNode) -> cst.SimpleStatementLine:
     for found in findall(function, m.SimpleStatementLine()):
         if any(inner is node for inner in _descendants(found)):
@@ -191,7 +205,7 @@ def _doubled(module: cst.Module, function: cst.FunctionDef, up_to: int | None) -
     if 2 * factor not in WORDS or _depends(function, counts[0]):
         return None
     line = _statement_of(function, counts[0])
-    if _is_counted_out(module, function, line):
+    if _is_counted_out(module, function, line) or _is_multiplied_later(function, line):
         return None
     count, word = source.code(counts[0]), WORDS[2 * factor]
     times, where, title = str(2 * factor), f"{word} on each, not one", f"{word} programs on each multiprocessor"
