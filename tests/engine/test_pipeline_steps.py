@@ -164,3 +164,26 @@ def test_a_store_that_leaves_the_cache_first_is_none_that_is_loaded_ahead() -> N
 )  # fmt: skip
 def test_a_kernel_that_is_not_understood_stays_as_it_is(old: str, new: str) -> None:
     assert old in LOSS and pipeline_steps.rewrite(LOSS.replace(old, new)) is None
+
+
+TALL = """import triton
+import triton.language as tl
+
+
+@triton.jit
+def _k(x_ptr, sum_ptr, n_rows, BLOCK_ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    cols = tl.arange(0, COLUMNS)
+    total = tl.zeros((COLUMNS,), dtype=tl.float32)
+    for start in range(0, n_rows, BLOCK_ROWS):
+        rows = start + tl.arange(0, BLOCK_ROWS)
+        x = tl.load(x_ptr + rows[:, None] * COLUMNS + cols[None, :], mask=rows[:, None] < n_rows, other=0.0)
+        total += tl.sum(x, axis=0)
+    tl.store(sum_ptr + cols, total)
+"""
+
+
+def test_a_block_of_whole_rows_is_more_than_is_counted_and_stays_as_it_is() -> None:
+    """Compiled for sm_90 with three stages, 512 rows of 64 columns took 257 KiB of shared memory; a step of 512 numbers
+    alone takes two."""
+    assert staged(TALL) == 0
+    assert staged(TALL.replace("rows[:, None]", "rows").replace("cols[None, :]", "0")) == 1

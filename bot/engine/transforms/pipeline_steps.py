@@ -95,6 +95,8 @@ def _with_loads(kernel: cst.FunctionDef, node: cst.For, call: cst.Call) -> Loop:
     places = {_split(found, parameters)[1] for found in loads}
     if any(findall(found, HINTED) for found in loads):
         raise NotUnderstood("a load says how long the cache keeps it, and would say nothing any more")
+    if findall(kernel, kernels.NEW_AXIS):
+        raise NotUnderstood("a block may be several rows high, and more bytes than are counted")
     if not loads or (stores and places | set(stores) != set(stores[:1])):
         raise NotUnderstood("it loads nothing of the row, or elsewhere than it stores")
     always = [found for found in _always(node.body) if any(found is one for one in loads)]
