@@ -106,6 +106,37 @@ def test_where_it_is_not_sure_nothing_changes(why: str, before: str, after: str)
     assert relaxed(KERNEL.replace(before, after)) is None, why
 
 
+HELPERS = """@triton.jit
+def meet(z):
+    {}
+
+
+@triton.jit
+def helped(z):
+    return meet(z) + 1
+
+
+@triton.jit
+def _k("""
+
+
+@pytest.mark.parametrize(
+    ("does", "relaxes"),
+    [
+        ("return z * 2", True),
+        ("return tl.atomic_add(z, 1)", False),
+        ("while tl.load(z, volatile=True) < 8:\n        pass", False),
+    ],
+)
+def test_a_helper_may_reckon_and_not_meet_other_programs(does: str, relaxes: bool) -> None:
+    """What was added before has to be there for those who wait."""
+    text = KERNEL.replace("@triton.jit\ndef _k(", HELPERS.format(does)).replace(ADDED, f"{ADDED}\n    helped(x)")
+    assert (relaxed(text) is not None) is relaxes
+    imported = text.replace("import triton\n", "import triton\nfrom elsewhere import arrive\n")
+    assert (relaxed(imported) is not None) is relaxes
+    assert relaxed(imported.replace("    helped(x)", "    arrive(x)")) is None
+
+
 COMPILED = """
 import importlib.util, sys
 from triton.backends.compiler import GPUTarget

@@ -7,8 +7,8 @@ where, stays as it is, and so does the order in which programs come, which is le
 
 Asks for a kernel whose every atomic is an addition that stands for itself: who looks at what one returns counts
 programs or has them wait for each other. What is added to has to be a parameter that the kernel names nowhere else, so
-that nobody reads it meanwhile. Where one of them says an order already, its author has thought about it, and nothing
-changes.
+that nobody reads it meanwhile, and what it calls of its own file or of Triton's, without atomics or waiting. Where one
+of them says an order already, its author has thought about it, and nothing changes.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import libcst as cst
+import libcst.matchers as m
 
-from bot.engine import kernels, source
+from bot.engine import imports, kernels, source
 from bot.engine.atomics import ADDITION
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
@@ -26,6 +27,7 @@ from bot.engine.transforms.rewrite import Rewrite, each_kernel, in_place, only_t
 ORDER, RELAXED = "sem", cst.SimpleString('"relaxed"')
 TITLE = "Nobody waits for atomic additions"
 WHY = "An addition that says nothing of its order waits for all memory of its program and empties its cache."
+WAITS = m.While() | m.Name(m.MatchIfTrue(lambda name: name.startswith(("atomic_", "inline_asm"))))
 COMMENT = "Relaxed, as the sums are read when all programs are done."
 
 
@@ -56,11 +58,25 @@ def _refuse_readers(kernel: cst.FunctionDef, additions: list[cst.Call]) -> None:
             raise NotUnderstood(f"{name} is more than what is added to")
 
 
+def _refuse_waiting(module: cst.Module, function: cst.FunctionDef, seen: frozenset[str]) -> None:
+    """Of what it calls nothing may say to other programs that its sums are there, or wait for theirs."""
+    if imports.calls_others(module, function):
+        raise NotUnderstood("what it calls is of another file")
+    for helper in source.functions(module):
+        name = str(helper.name.value)
+        if name in seen or not findall(function, m.Name(name)):
+            continue
+        if findall(helper, WAITS):
+            raise NotUnderstood(f"{name} may wait for other programs")
+        _refuse_waiting(module, helper, seen | {name})
+
+
 def _change(module: cst.Module, name: str) -> cst.Module:
     kernel = source.kernel_named(module, name)
     assert kernel is not None
     additions = _additions(kernel)
     _refuse_readers(kernel, additions)
+    _refuse_waiting(module, kernel, frozenset((name,)))
 
     def relaxed(node: cst.CSTNode) -> cst.CSTNode:
         return source.with_argument(cst.ensure_type(node, cst.Call), ORDER, RELAXED)
