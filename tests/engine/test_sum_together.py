@@ -45,6 +45,13 @@ def test_both_sums_become_one_line_and_three_functions_are_new() -> None:
     assert "\n".join(new[:-2]).strip() == sum_together.HELPER.strip()
 
 
+def test_what_does_not_fit_into_a_line_is_written_in_three() -> None:
+    longer = SUMS.replace("with_b", "all_rows_have_the_same_numbers_added_to_them_once_more")
+    after = together(longer)
+    assert after is not None and "    dw, DB = _sum_shares(\n        dw, w.dtype, db, b.dtype if all_" in after
+    assert max(len(line) for line in changes(longer, after)[1]) <= 120
+
+
 def test_it_is_done_once() -> None:
     after = together(SUMS)
     assert after is not None and together(after) is None

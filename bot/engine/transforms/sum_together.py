@@ -213,7 +213,10 @@ def _given(one: Sum) -> str:
 
 
 def _together(first: Sum, second: Sum) -> cst.SimpleStatementLine:
-    text = f"{first.name}, {second.name} = _sum_shares({_given(first)}, {_given(second)})"
+    given = f"{_given(first)}, {_given(second)}"
+    text = f"{first.name}, {second.name} = _sum_shares({given})"
+    if len(text) > source.IN_A_BODY:
+        text = f"{first.name}, {second.name} = _sum_shares(\n    {given}\n)"
     lines = (*first.said, *(line for line in second.said if line.comment is not None), *source.comment_lines(WHY))
     return source.assignment(text).with_changes(leading_lines=lines)
 
