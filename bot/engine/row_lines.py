@@ -300,19 +300,33 @@ def freed_after(groups: Sequence[Group], run: Run) -> Iterator[tuple[int, cst.Si
             raise NotUnderstood("a comment would be lost")
 
 
+def _of_other_shapes(function: cst.FunctionDef) -> frozenset[str]:
+    """Names of what is surely no tensor as wide as the rows: parameters that are said to be numbers, and what was
+    reduced along them. A kernel that is handed one would never fit, and nobody launch it."""
+    declared = {str(one.name.value): one.annotation for one in source.declared(function)}
+    said = {name: source.code(one.annotation) for name, one in declared.items() if one is not None}
+    kept = m.Call(args=[m.ZeroOrMore(), m.Arg(keyword=m.Name("keepdim"), value=m.Name("True")), m.ZeroOrMore()])
+    reduced = m.Assign(targets=[m.AssignTarget(m.Name())], value=kept | m.Attribute(value=kept))
+    narrow = [source.code(cst.ensure_type(one, cst.Assign).targets[0].target) for one in findall(function, reduced)]
+    numbers = {name for name, kind in said.items() if kind in ("float", "int") and not times_bound(function, name)}
+    return frozenset(numbers | {name for name in narrow if times_bound(function, name) == narrow.count(name)})
+
+
 def found(function: cst.FunctionDef) -> Iterator[tuple[Run, list[Group]]]:
     """Runs of a function of the host's, and what becomes of each."""
     if findall(function, STRANGE) or findall(function, m.FunctionDef()) != [function]:
         return
     if findall(function, m.Name("tl") | m.Name("jit") | m.Name("language")):
         return
-    numbers = _numbers(function)
+    numbers, others = _numbers(function), _of_other_shapes(function)
     for block, way in _blocks(function):
         at = 0
         while at < len(block):
             run = _run(block, at, numbers)
             try:
                 if run.steps and (groups := _groups(way, run)):
+                    if any(others & {*one.kernel.leaves(FULL)} for one in groups):
+                        raise NotUnderstood("it would never be handed tensors of one shape")
                     list(freed_after(groups, run))
                     yield run, groups
             except NotUnderstood:

@@ -478,3 +478,22 @@ def test_two_functions_share_what_is_asked_of_tensors() -> None:
     after = fused(two)
     assert called(after) == ["c = _c_in_rows(x, y, scale)", "d = _d_in_rows(x, y, scale)"]
     assert after is not None and after.count(f"def {fuse_rows.FITS}(") == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "above", "added", "fuses"),
+    [
+        ("more", "pass", "more", True),
+        ("more: torch.Tensor", "pass", "more", True),
+        ("more: float", "pass", "more", False),
+        ("more", "least = ctx.least(dim=-1, keepdim=True).values", "least", False),
+        ("more", "least = ctx.least(dim=-1, keepdim=True)\n            least = more", "least", True),
+    ],
+)
+def test_what_cannot_be_as_wide_as_the_rows_is_handed_to_no_kernel(
+    said: str, above: str, added: str, fuses: bool
+) -> None:
+    """No call would fit a kernel that takes it for a tensor like the others."""
+    text = BACKWARD.replace("(ctx, grad)", f"(ctx, grad, {said})").replace("(grad - dot)", f"(grad - dot) + {added}")
+    text = text.replace("            dot =", f"            {above}\n            dot =")
+    assert (fused(text) is not None) is fuses
