@@ -92,6 +92,14 @@ def test_two_axes_change_places_below_what_is_said_of_them() -> None:
     assert lines[lines.index(SAID) - 1] == "    # the row"
 
 
+def test_two_places_in_a_line_have_no_brackets() -> None:
+    both = "    row, tile = tl.program_id(0), tl.program_id(1)\n"
+    text = TWO.replace("    row = tl.program_id(0).to(tl.int64)\n", both)
+    after = turned(text.replace("    tile = tl.program_id(1)  # of its tiles\n", ""))
+    line = "    row, tile = program // tl.num_programs(1), program % tl.num_programs(1)\n"
+    assert after is not None and line in after
+
+
 def test_three_axes_are_counted_from_the_last_one() -> None:
     after = turned(THREE)
     assert after is not None

@@ -190,7 +190,8 @@ def _change(module: cst.Module, name: str) -> cst.Module:
 def _place(kernel: cst.FunctionDef, call: cst.Call, said: str, tiles: str) -> cst.BaseExpression:
     """In brackets where it is a part of something."""
     place = said.format(PROGRAM, tiles)
-    alone = any(cst.ensure_type(one, cst.Assign).value is call for one in findall(kernel, m.Assign(value=m.Call())))
+    whole = findall(kernel, m.Assign(value=m.Call()) | m.Element(value=m.Call()))
+    alone = any(getattr(one, "value", None) is call for one in whole)
     return source.expression(place if alone else f"({place})")
 
 
