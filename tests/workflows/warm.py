@@ -140,6 +140,8 @@ def answer(line: socket.socket) -> None:
     if child == 0:
         code = 70
         try:
+            # Who is started in the background by a shell is deaf to it, and so would its children be.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             code = run(words, files)
         except BaseException:
             import traceback
