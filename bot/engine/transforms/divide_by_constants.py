@@ -8,9 +8,10 @@ it is a power of two, that lanes with one quotient share a load. On an H200 grou
 goes with the divisions.
 
 The price is a compilation for each value of the sizes, where there was one for each block. So a size that the grid is
-made of is left alone: it may be another one in every call. Refused as well where a size is set anew in the kernel or is
-asked for more than its value, and where another kernel calls this one. What is left may be a constant: Triton makes one
-of every 1 that is handed over.
+made of is left alone, by whatever names: it may be another one in every call. Refused as well where a size is set anew
+in the kernel or is asked for more than its value, where Python would round a negative quotient of sizes down, which a
+GPU rounds to zero, and where another kernel calls this one. What is left may be a constant: Triton makes one of every 1
+that is handed over.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import libcst.matchers as m
 
 from bot.engine import addresses, columns, kernels, runs, source
 from bot.engine.addresses import Names
+from bot.engine.bindings import bound_in
 from bot.engine.finding import findall
 from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, each_kernel
@@ -28,6 +30,7 @@ WHY = "Divided by constants: the quotient is no division, and lanes that share i
 DIVISION = m.BinaryOperation(operator=m.FloorDivide() | m.Modulo())
 GROWING = m.BinaryOperation(operator=m.Add() | m.Multiply() | m.FloorDivide())
 """Of sizes it makes a size, and never a negative number, of which Python and the GPU round the quotient differently."""
+LESS = m.BinaryOperation(operator=m.Subtract()) | m.UnaryOperation(operator=m.Minus())
 PART = m.Name() | m.Attribute() | m.Subscript() | m.Call() | m.BinaryOperation()
 CONSTANT = cst.Annotation(annotation=cst.Attribute(cst.Name("tl"), cst.Name("constexpr")))
 
@@ -78,11 +81,46 @@ def _bare(node: cst.CSTNode) -> str:
     return source.code(cst.ensure_type(node, cst.BaseExpression).with_changes(lpar=(), rpar=()))
 
 
+def _grid(site: LaunchSite) -> list[cst.BaseExpression]:
+    """The axes of the grid, and what the function makes their numbers of: `total` of rows and columns."""
+    found = [source.expression(axis) for axis in runs.grid_of(site)]
+    lines = findall(site.function, m.Assign() | m.AugAssign())
+    made = [(frozenset(bound_in(line)), cst.ensure_type(line.value, cst.BaseExpression)) for line in lines]
+    seen: set[str] = set()
+    for part in found:  # which grows
+        holders = findall(part, m.Attribute() | m.Subscript())
+        tensors = {name.value for holder in holders for name in findall(holder, m.Name())}
+        new = {name.value for name in findall(part, m.Name())} - tensors - seen
+        seen |= new
+        found += [value for names, value in made if names & new]
+    return found
+
+
 def _check_launch(site: LaunchSite, kernel: cst.FunctionDef, size: str) -> None:
-    handed = _bare(runs.given(site, kernel, size))
-    axes = [source.expression(axis) for axis in runs.grid_of(site)]
-    if any(_bare(part) == handed for axis in axes for part in findall(axis, PART)):
+    handed = runs.given(site, kernel, size)
+    same = {_bare(handed), _bare(runs.value_of(site, handed))}
+    if any(_bare(part) in same for made in _grid(site) for part in findall(made, PART)):
         raise NotUnderstood(f"{size} may be another one in every call")
+
+
+def _check_uses(kernel: cst.FunctionDef, sizes: set[str]) -> None:
+    """What is made of constants alone Python works out, and hands on a number of its own."""
+    known = sizes | kernels.constants(kernel)
+
+    def is_folded(node: cst.CSTNode) -> bool:
+        if isinstance(node, cst.BinaryOperation):
+            return is_folded(node.left) and is_folded(node.right)
+        if isinstance(node, cst.UnaryOperation):
+            return is_folded(node.expression)
+        return isinstance(node, cst.BaseNumber) or (isinstance(node, cst.Name) and node.value in known)
+
+    def is_new(node: cst.CSTNode) -> bool:
+        return is_folded(node) and any(source.loads(node, size) for size in sizes)
+
+    if any(is_new(cst.ensure_type(node, cst.Attribute).value) for node in findall(kernel.body, m.Attribute())):
+        raise NotUnderstood("a size is asked for more than its value")
+    if any(is_new(node) and findall(node, LESS) for node in findall(kernel.body, DIVISION)):
+        raise NotUnderstood("Python may round the quotient down")
 
 
 def _check(module: cst.Module, kernel: cst.FunctionDef, sizes: set[str]) -> None:
@@ -90,9 +128,8 @@ def _check(module: cst.Module, kernel: cst.FunctionDef, sizes: set[str]) -> None
     found = source.sites(module, name)
     if not found or findall(module, m.Call(func=m.Name(name))) or not source.loads(kernel, "tl"):
         raise NotUnderstood(f"{name} is not launched here, or not only launched")
+    _check_uses(kernel, sizes)
     for size in sizes:
-        if findall(kernel, m.Attribute(value=m.Name(size))):
-            raise NotUnderstood(f"{size} is asked for more than its value")
         for site in found:
             _check_launch(site, kernel, size)
 
