@@ -83,6 +83,9 @@ def test_kernels_of_the_sample_that_divide_a_row(kernel: str, fits: bool) -> Non
         ("a row divides", "2 / d - share", "2 / e - share"),
         ("an expression divides", "2 / d - share", "2 / (d + 1) - share"),
         ("a constant divides", "2 / d - share", "2 / 3.0 - share"),
+        ("what the kernel is compiled for divides", "2 / d - share", "2 / BLOCK_SIZE - share"),
+        ("a constant by another name divides", "d = tl.sum(e, axis=0)", "d = 2.0**2"),
+        ("a constant by a third name divides", "d = tl.sum(e, axis=0)", "half = 0.5\n    d = half * BLOCK_SIZE"),
         ("the quotient is rounded down", "2 / d - share", "2 // d - share"),
         ("places of columns alone", "e * 2 / d - share", "cols / d"),
         ("an element of the row divides", "2 / d - share", "2 / tl.exp(v) - share"),
@@ -94,6 +97,20 @@ def test_kernels_of_the_sample_that_divide_a_row(kernel: str, fits: bool) -> Non
 def test_a_division_stays_when_it_is_not_sure(why: str, before: str, after: str) -> None:
     assert divided_once(ALONE) is not None and before in ALONE
     assert divided_once(ALONE.replace(before, after)) is None, why
+
+
+def test_a_number_that_is_made_of_no_row_divides_float32_alone() -> None:
+    """Its reciprocal is float32, and a row of float64 was divided to twice the digits."""
+    counted = ALONE.replace("2 / d - share", "2 / n_cols - share")
+    assert "e * 2 * (1.0 / n_cols) - share" in (divided_once(counted) or "")
+    for kind in ("", ".to(tl.float64)", ".to(y.dtype.element_ty)"):
+        assert divided_once(counted.replace(".to(tl.float32)", kind)) is None
+        assert divided_once(ALONE.replace(".to(tl.float32)", kind)) is not None, "a sum is of its row's type"
+
+
+def test_a_sum_that_began_with_a_number_is_none() -> None:
+    run = ALONE.replace("d = tl.sum(e, axis=0)", "d = 0.0\n    d = d + tl.sum(e, axis=0)")
+    assert "e * 2 * (1.0 / d) - share" in (divided_once(run) or "")
 
 
 @pytest.mark.parametrize(("more", "fits"), [(0, True), (1, False)])

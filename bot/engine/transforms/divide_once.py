@@ -13,6 +13,11 @@ neither; of any other d nothing is argued, and the checks have the word.
 A cap, `cap * tanh(x / cap)`, stays a division: cross_entropy caps a row, and the label's own logit by itself, and says
 that the largest of the row is no less than that logit. With a product for the row alone it was, by some last bits.
 
+A sum of a row has the row's type, and so has its reciprocal. That of a number that the launch hands over, or of a
+count, is float32, and of a row in float64 half the digits would be lost: such a number divides float32 alone. A
+constant is a number of Python's own, which divides half precision in float32 and is multiplied with it in half
+precision: it stays a divisor, by whatever name.
+
 Refused where something is divided by a row, by an expression other than a sum, a maximum or a minimum of one, or by a
 constant, and where a kernel speaks of two axes: what is one number there is not sure.
 """
@@ -22,14 +27,36 @@ from __future__ import annotations
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import columns, kernels, source
+from bot.engine import addresses, columns, kernels, source
+from bot.engine.addresses import CASTS
 from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, each_kernel, in_place
 
 WHY = "Divided once: a product takes each element a fraction of a division."
+FLOAT32 = m.Arg(value=m.Attribute(attr=m.Name("float32")))
 QUOTIENT = m.BinaryOperation(operator=m.Divide(), right=m.Name() | m.Call())
 SHORTER = m.AugAssign(target=m.Name(), operator=m.DivideAssign(), value=m.Name() | m.Call())
+
+
+def _is_widened(call: cst.Call) -> bool:
+    return kernels.called_name(call) in CASTS and any(m.matches(arg, FLOAT32) for arg in call.args)
+
+
+def _is_reached(value: cst.BaseExpression, known: set[str]) -> bool:
+    """Whether it is made of a row, be it of its sum alone."""
+    return columns.holds(value, columns.is_arange, known, through_sums=True)
+
+
+def _numbers(kernel: cst.FunctionDef) -> frozenset[str]:
+    """Constants by whatever name: what the kernel is compiled for, and what it makes once, of nothing else."""
+    given, once = kernels.constants(kernel), addresses.names_of(kernel).made.keys()
+
+    def is_number(value: cst.BaseExpression, known: set[str]) -> bool:
+        names = {str(cst.ensure_type(name, cst.Name).value) for name in findall(value, m.Name())}
+        return not kernels.calls(value) and names <= given | (known & once)
+
+    return given | (columns.spread(kernel, is_number) & once)
 
 
 def _divisions(kernel: cst.FunctionDef) -> list[cst.CSTNode]:
@@ -38,10 +65,15 @@ def _divisions(kernel: cst.FunctionDef) -> list[cst.CSTNode]:
     if findall(kernel, kernels.NEW_AXIS) or any(kernels.calls(kernel, name) for name in ("reshape", "expand_dims")):
         raise NotUnderstood("it may hold more than one row")
 
+    wide = columns.spread(kernel, lambda value, known: columns.holds(value, _is_widened, known))
+    reached = columns.spread(kernel, _is_reached)
+    fixed = _numbers(kernel)
+
     def of_a_row(value: cst.CSTNode, by: cst.BaseExpression) -> bool:
         is_row = columns.holds(value, columns.is_arange, rows) and not columns.holds(value, columns.is_arange, places)
         is_known = isinstance(by, cst.Name) or kernels.called_name(cst.ensure_type(by, cst.Call)) in columns.REDUCTIONS
-        return is_row and is_known and not columns.holds(by, columns.is_arange, rows)
+        is_one = is_known and source.code(by) not in fixed and not columns.holds(by, columns.is_arange, rows)
+        return is_row and is_one and (_is_reached(by, reached) or columns.holds(value, _is_widened, wide))
 
     capped = {node for call in kernels.calls(kernel, "tanh") for node in findall(call, QUOTIENT)}
     plain = [cst.ensure_type(node, cst.BinaryOperation) for node in findall(kernel, QUOTIENT) if node not in capped]
