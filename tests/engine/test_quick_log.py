@@ -99,6 +99,11 @@ def test_rewriting_twice_changes_nothing_more() -> None:
         ("it is of one number", "tl.log(v)", "tl.log(tl.sum(v, axis=0))"),
         ("it is to the base of two", "tl.log(v)", "tl.log2(v)"),
         ("it is another's", "tl.log(v)", "torch.log(v)"),
+        ("its root is taken", "tl.log(v)", "tl.sqrt(tl.log(1.0 + tl.exp(v)))"),
+        ("the root of its name is taken", "    tl.store(y", "    v = tl.log(v)\n    v = tl.sqrt(v)\n    tl.store(y"),
+        ("its logarithm is taken", "tl.log(v)", "tl.log(-tl.log(v))"),
+        ("it divides", "tl.log(v)", "(v - 1.0) / tl.log(v)"),
+        ("it divides by another name", "    tl.store(y", "    v = tl.log(v)\n    n_cols /= v\n    tl.store(y"),
         ("two arguments", "tl.log(v)", "tl.log(v, v)"),
         ("a name of its argument", "tl.log(v)", "tl.log(x=v)"),
         ("several that nobody counts", "tl.log(v)", "tl.log(*v)"),
@@ -110,6 +115,11 @@ def test_rewriting_twice_changes_nothing_more() -> None:
 def test_a_logarithm_stays_when_it_is_not_sure(why: str, before: str, after: str) -> None:
     assert before in KERNEL
     assert quick(KERNEL.replace(before, after)) is None, why
+
+
+@pytest.mark.parametrize("kept", ["tl.log(tl.sqrt(v))", "tl.log(v) / v", "tl.sqrt(tl.sum(tl.log(v), axis=0)) * v"])
+def test_a_logarithm_of_a_root_and_a_share_of_one_are_the_instruction(kept: str) -> None:
+    assert "_quick_log(" in (quick(KERNEL.replace("tl.log(v)", kept)) or "").rpartition("def _k(")[2]
 
 
 def test_a_kernel_without_one_is_left_alone() -> None:

@@ -11,19 +11,29 @@ that is decided when the kernel is compiled, for the GPU that it is compiled for
 judge tells, as of every change; near one the instruction is as good as a sum with a number of that size, not as a
 logarithm that is close to zero.
 
+Below 1.2e-38, where float32 has fewer digits and tl.log still gives -87 to -103, it is minus infinity.
+
+Refused where a root or a logarithm is taken of a logarithm, or something is divided by it. Close to one the instruction
+may be off by more than the logarithm is, and on the other side of zero: `tl.sqrt(tl.log(1.0 + tl.exp(x)))` may be none.
+
 A logarithm of one number a row costs nothing and stays.
 """
 
 from __future__ import annotations
 
 import libcst as cst
+import libcst.matchers as m
 
-from bot.engine import kernels, own_function, source
+from bot.engine import addresses, columns, kernels, own_function, source
+from bot.engine.finding import findall
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite
 
 SPELLED = ("tl.log", "tl.math.log")
 LIBRARY = "_libdevice"
+ROOTS = ("sqrt", "sqrt_rn", "rsqrt")
+LOGARITHMS = ("log", "log2", "log1p", kernels.LOG)
+DIVISION = m.BinaryOperation(operator=m.Divide()) | m.AugAssign(operator=m.DivideAssign())
 TEXT = """
 
 if tuple(int(part) for part in triton.__version__.split(".")[:2]) >= (3, 1):
@@ -47,9 +57,24 @@ def _calls(kernel: cst.FunctionDef) -> list[cst.Call]:
     return [call for call in kernels.calls(kernel.body, "log") if source.code(call.func) in SPELLED]
 
 
+def _is_near_zero_seen(kernel: cst.FunctionDef, calls: list[cst.Call]) -> bool:
+    """Whether it matters how close to zero one of these logarithms is, and on which side."""
+
+    def is_one(node: cst.CSTNode, known: set[str]) -> bool:
+        return columns.holds(node, lambda call: any(call is one for one in calls), known)
+
+    made = columns.spread(kernel, is_one)
+    once = made & addresses.names_of(kernel).made.keys()  # `x = tl.log(x)` is no logarithm of one
+    roots = [arg for call in kernels.calls(kernel) if kernels.called_name(call) in ROOTS for arg in call.args]
+    again = [arg for call in kernels.calls(kernel) if kernels.called_name(call) in LOGARITHMS for arg in call.args]
+    divisors = [one.right if isinstance(one, cst.BinaryOperation) else one.value for one in findall(kernel, DIVISION)]
+    return any(is_one(node, made) for node in (*roots, *divisors)) or any(is_one(node, once) for node in again)
+
+
 def _rewritten(module: cst.Module) -> tuple[cst.Module, tuple[str, ...]]:
     taking = ((one, _calls(one)) for one in own_function.jitted(module))
-    found = {one: rows for one, calls in taking if calls and (rows := own_function.of_rows(one, calls))}
+    rows = {one: own_function.of_rows(one, calls) for one, calls in taking if calls}
+    found = {one: calls for one, calls in rows.items() if calls and not _is_near_zero_seen(one, calls)}
     if not found:
         raise NotUnderstood("no kernel takes the logarithm of a row")
     return own_function.brought(module, (LIBRARY, kernels.LOG), TEXT, found)
