@@ -89,6 +89,7 @@ def test_kernels_of_the_sample_that_take_exponentials_of_a_row(kernel: str, fits
         ("a logarithm of one", "d = tl.sum(e, axis=0)", "d = tl.sum(tl.log(e), axis=0)"),
         ("a logarithm of what is made of one", "d = tl.sum(e, axis=0)", "f = e * 2\n    d = tl.sum(tl.log(f), axis=0)"),
         ("a sum that may be small as well", "e = tl.exp(v - top)", "e = tl.exp(v)"),
+        ("a difference from any number", "e = tl.exp(v - top)", "e = tl.exp(v - tl.load(y + row))"),
         ("a root below a line", "d = tl.sum(e, axis=0)", "d = tl.sum(tl.rsqrt(e), axis=0)"),
         ("a quotient by one", "e / d", "d / e"),
         ("a quotient by one in place", "    d = tl.sum(e", "    v /= e\n    d = tl.sum(e"),

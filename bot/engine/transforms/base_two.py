@@ -8,8 +8,9 @@ The difference in `exp(x - m)` stays as it is. Taken apart, `x * log2(e) - m * l
 error grows with m, and a row whose elements are all the lowest number would become NaNs.
 
 Refused where a logarithm is taken of such an exponential, something is divided by it, or it is compared: there a zero
-would be seen. A sum over the row may go there where it is one of differences: the largest of them is not small. An
-exponential without an element for each column costs nothing and stays. Written `tl.math.exp2`, the older of its names.
+would be seen. A sum over the row may go there where it is one of differences from a maximum: the largest of them is not
+small. Of differences from any other number all may be. An exponential without an element for each column costs nothing
+and stays. Written `tl.math.exp2`, the older of its names.
 """
 
 from __future__ import annotations
@@ -61,6 +62,10 @@ def _check(kernel: cst.FunctionDef, mine: list[cst.Call], *, through_sums: bool)
         raise NotUnderstood("a logarithm is taken of an exponential, or something divided by it")
 
 
+def _is_largest(call: cst.Call) -> bool:
+    return kernels.called_name(call) in ("max", "maximum")
+
+
 def _exponentials(kernel: cst.FunctionDef) -> list[cst.Call]:
     """Those of a row, once it is sure that their zeros stay unseen."""
     rows = columns.of_rows(kernel)
@@ -68,7 +73,9 @@ def _exponentials(kernel: cst.FunctionDef) -> list[cst.Call]:
     mine = [call for call in found if columns.holds(call.args[0], columns.is_arange, rows)]
     if not mine or findall(kernel, kernels.NEW_AXIS):
         raise NotUnderstood("it takes no exponential of a row, or its sums may be over something else")
-    differences = [call for call in mine if m.matches(call.args[0].value, DIFFERENCE)]
+    largest = columns.spread(kernel, lambda value, known: columns.holds(value, _is_largest, known))
+    below = [call for call in mine if m.matches(call.args[0].value, DIFFERENCE)]
+    differences = [call for call in below if columns.holds(call.args[0].value.right, _is_largest, largest)]
     _check(kernel, differences, through_sums=False)
     _check(kernel, [call for call in mine if call not in differences], through_sums=True)
     return mine
