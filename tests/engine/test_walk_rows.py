@@ -227,3 +227,38 @@ def test_a_number_that_is_made_anew_after_a_row_used_it_is_not_understood() -> N
     )
     with pytest.raises(NotUnderstood, match="a is made anew"):
         steps(text)
+
+
+SPREAD = SUM.replace(
+    "mask=mask)\n    tl.store", "mask=mask, other=0.0)\n    c = v - tl.sum(v, axis=0) / n_cols\n    tl.store"
+)
+SPREAD = SPREAD.replace("v / tl.sum(v, axis=0)", "c / tl.sum(c * c, axis=0)")
+MASKED = SPREAD.replace("    tl.store", "    c = tl.where(mask, c, 0.0)\n    tl.store")
+LOW = SUM.replace("mask=mask)\n    tl.store", 'mask=mask, other=-float("inf"))\n    tl.store')
+
+
+def test_columns_that_are_not_there_may_not_count_as_in_other_blocks_there_are_other_many() -> None:
+    """Less the mean, the zeros behind a row of 20,000 columns count 12,768 times at once, and 4576 times in blocks."""
+    assert "c * c" in SPREAD and walking(SPREAD) is None
+    made = walking(MASKED.replace("c = v - tl", "d = v - tl").replace("(mask, c,", "(mask, d,"))
+    assert made is not None and "_lanes += c * c" in made
+
+
+@pytest.mark.parametrize(
+    ("reduced", "is_sure"),
+    [
+        ("tl.max(v, axis=0)", True),
+        ("tl.sum(tl.exp(v - 2), axis=0)", True),
+        ("tl.sum(v, axis=0)", False),
+        ("tl.min(v, axis=0)", False),
+        ("tl.sum(tl.exp(2 - v), axis=0)", False),
+    ],
+)
+def test_of_rows_that_end_in_minus_infinity_a_maximum_is_sure_and_a_sum_is_not(reduced: str, is_sure: bool) -> None:
+    assert (walking(LOW.replace("tl.sum(v, axis=0)", reduced)) is not None) == is_sure
+
+
+@pytest.mark.parametrize(("of", "is_sure"), [("v", False), ("tl.abs(v)", True), ("v * v", False), ("tl.exp(v)", False)])
+def test_zeros_are_no_less_than_sizes_alone(of: str, is_sure: bool) -> None:
+    zeros = LOW.replace('-float("inf")', "0.0")
+    assert (walking(zeros.replace("tl.sum(v, axis=0)", f"tl.max({of}, axis=0)")) is not None) == is_sure

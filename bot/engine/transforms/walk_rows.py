@@ -10,6 +10,7 @@ reduced once; a maximum and the sum of exponentials below it are made in one pas
 Refused unless the kernel is one straight line: one program_id(0), one block of columns masked by their number, branches
 about constants alone, whole-row sums, maxima and minima, and nothing loaded after a part of the row was stored. Stores
 of the row come in the last pass, behind the loads of the same block, so that an op may write over what it reads.
+Refused as well where a reduction may count what stands behind the last column: in other blocks it is another amount.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import kernels, rows, source
+from bot.engine import kernels, padding, rows, source
 from bot.engine.finding import findall
 from bot.engine.rows import Conditions, Row, Step
 from bot.engine.source import LaunchSite, NotUnderstood
@@ -254,6 +255,7 @@ def _walking(module: cst.Module, kernel: cst.FunctionDef) -> cst.FunctionDef:
     row = rows.row_of(kernel)
     if row.passes < 2 or not any(step.is_row and step.is_store for step in row.steps):
         raise NotUnderstood("nothing in it waits for the whole row")
+    padding.refuse_counted(row)
     name = f"{str(kernel.name.value).removesuffix('_kernel')}_walking_kernel"
     if any(found.name.value == name for found in source.functions(module)):
         raise NotUnderstood("there is a kernel for wide rows already")
