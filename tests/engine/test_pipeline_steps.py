@@ -187,3 +187,46 @@ def test_a_block_of_whole_rows_is_more_than_is_counted_and_stays_as_it_is() -> N
     alone takes two."""
     assert staged(TALL) == 0
     assert staged(TALL.replace("rows[:, None]", "rows").replace("cols[None, :]", "0")) == 1
+
+
+WIDTH = "    BLOCK_SIZE = min(MAX_FUSED_SIZE, triton.next_power_of_2(n_cols))\n"
+KEPT = LOSS.replace("def run(x, y, loss):", "def run(ctx, x, y, loss):").replace(
+    WIDTH, f"{WIDTH}    ctx.size = BLOCK_SIZE\n"
+)
+BACK = """
+
+def back(ctx, x, y, loss):
+    _back[(x.shape[0],)](x, x.stride(0), y, y.stride(0), loss, x.shape[1], BLOCK_SIZE=ctx.size, WITH_GRADIENT=True)
+"""
+WHOLE = """
+
+@triton.jit
+def _back(x_ptr, x_stride, y_ptr, y_stride, loss_ptr, n_cols, BLOCK_SIZE: tl.constexpr, WITH_GRADIENT: tl.constexpr):
+    cols = tl.arange(0, BLOCK_SIZE)
+    tl.store(x_ptr + cols, cols * 1.0, mask=cols < n_cols)
+"""
+IN_STEPS = "\n\n" + LOSS[LOSS.index("@triton.jit") : LOSS.index("\n\ndef run")].replace("def _k(", "def _back(")
+
+
+def are_smaller(text: str) -> bool:
+    found = pipeline_steps.rewrite(text, "_k")
+    assert found is not None
+    return "BLOCK_SIZE = min(BLOCK_SIZE, 8192)" in found.text
+
+
+def test_a_block_that_is_asked_whether_the_row_fits_stays_as_large_as_it_is() -> None:
+    """Of 9000 columns in one block, which is walked in one step, the host would say that they are too many."""
+    assert are_smaller(LOSS)
+    assert not are_smaller(LOSS.replace(WIDTH, f"{WIDTH}    if n_cols > BLOCK_SIZE:\n        raise RuntimeError\n"))
+    assert not are_smaller(LOSS.replace(WIDTH, f"{WIDTH}    assert n_cols <= BLOCK_SIZE\n"))
+
+
+def test_a_block_that_is_kept_for_a_backward_is_smaller_only_where_that_walks_as_well() -> None:
+    assert are_smaller(KEPT + IN_STEPS + BACK)
+    assert not are_smaller(KEPT + WHOLE + BACK)
+    assert not are_smaller(KEPT)
+
+
+def test_steps_that_are_small_already_are_not_made_smaller() -> None:
+    assert not are_smaller(LOSS.replace(WIDTH, "    BLOCK_SIZE = 1024\n"))
+    assert are_smaller(LOSS.replace(WIDTH, "    BLOCK_SIZE = 128 * 256\n"))

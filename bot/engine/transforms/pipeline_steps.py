@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import libcst as cst
 import libcst.matchers as m
 
-from bot.engine import addresses, columns, kernels, settings_table, source, steps
+from bot.engine import addresses, by_place, columns, kernels, settings_table, source, steps
 from bot.engine.finding import findall
-from bot.engine.source import NotUnderstood
+from bot.engine.source import LaunchSite, NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, each_kernel
 
 STAGES = 3
@@ -175,9 +175,44 @@ def _in_small_steps(module: cst.Module, name: str, block: str) -> cst.Module:
     """Where it is launched in this file. A launch elsewhere keeps its steps, which may be small enough."""
     rule = settings_table.per_thread(name, block, EACH, CAP)
     try:
+        for site in source.sites(module, name):
+            _refuse_others(module, site, block)
         return source.parse(settings_table.write(source.written(module), rule, WHY_STEPS))
     except NotUnderstood:
         return module
+
+
+def _refuse_others(module: cst.Module, site: LaunchSite, block: str) -> None:
+    """Raises NotUnderstood where steps are small as they are, or where somebody else goes by their size: a check that a
+    row fits, or a backward that is told of it and holds a row at once."""
+    given = by_place.told(site, block)
+    at = source.last_binding(site, given.value) if isinstance(given, cst.Name) else None
+    if at is None or not isinstance(given, cst.Name):
+        return
+    lines = source.statements(site.function)[at:]
+    known = kernels.number(source.value(lines[0]))
+    if known is not None and known <= CAP:
+        raise NotUnderstood("steps are small already")
+    tests = [getattr(one, "test", one) for line in lines for one in findall(line, m.If() | m.While() | m.Assert())]
+    if any(source.loads(test, given.value) for test in tests):
+        raise NotUnderstood("it is asked for the size of a step, which may have been that of a row")
+    kept = m.Assign(targets=[m.AssignTarget(m.Attribute())], value=m.Name(given.value))
+    for one in (found for line in lines for found in findall(line, kept)):
+        _refuse_whole_rows(module, source.code(cst.ensure_type(one, cst.Assign).targets[0].target))
+
+
+def _refuse_whole_rows(module: cst.Module, kept: str) -> None:
+    """Raises NotUnderstood unless all who are given what was kept of the size go over their rows in steps as well."""
+    found = [cst.ensure_type(one, cst.Call) for one in findall(module, source.LAUNCH)]
+    calls = [call for call in found if any(source.code(arg.value) == kept for arg in call.args)]
+    text = source.written(module)
+    for call in calls:
+        kernel = source.code(cst.ensure_type(call.func, cst.Subscript).value)
+        names = [arg.keyword.value for arg in call.args if arg.keyword is not None and source.code(arg.value) == kept]
+        if not names or not all(steps.by_block(text, kernel, name) for name in names):
+            raise NotUnderstood("somebody takes a row at once by the size of a step")
+    if not calls:
+        raise NotUnderstood("nobody knows whom the size of a step is kept for")
 
 
 def rewrite(text: str, only: str = "") -> Rewrite | None:
