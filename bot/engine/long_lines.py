@@ -100,7 +100,8 @@ def _parameters(function: cst.FunctionDef, long: set[str]) -> cst.FunctionDef | 
     every, told = function.params.params, source.code(function.params)
     if not every or tuple(every) != source.declared(function) or findall(function.params, m.Comment()):
         return None
-    if not any(line.strip() in long for line in told.splitlines()) and not any(f"({told}" in one for one in long):
+    head = f"def {function.name.value}({told}"  # of the function itself: a long call may begin with the same names
+    if not any(line.strip() in long for line in told.splitlines()) and not any(head in one for one in long):
         return None
     inner, bare = _new_line(1), cst.SimpleWhitespace("")
     parts = [one.with_changes(comma=cst.Comma(whitespace_after=inner), whitespace_after_param=bare) for one in every]

@@ -76,3 +76,9 @@ def test_a_launch_that_fits_is_left_alone_where_another_of_the_same_number_does_
     short = f"_k[(n_rows,)](x, n_cols, BLOCK_SIZE=8, num_warps={MIN} if g else 4)"
     long = short.replace("x, n_cols", "a_tensor_with_a_very_long_name, another_one, n_cols")
     assert written(f"{short}\n{long}").startswith(f"    {short}\n    _k[(n_rows,)](\n        a_tensor")
+
+
+def test_a_function_that_is_called_as_a_long_line_begins_keeps_its_line() -> None:
+    long = f"_k[(n_rows,)](x, {', '.join(f'argument_{at}={at}' for at in range(12))})"
+    text = f"{op(long)}\n\ndef key(x):\n    return x\n"
+    assert "\ndef key(x):\n" in source.written(long_lines.in_lines(source.parse(text), ""))
