@@ -185,6 +185,19 @@ def test_a_grid_of_its_own_line_goes_and_what_was_said_of_it_stays(made: str, sa
     assert apart is not None and f"    n_rows + 1\n{said}{ours}" in apart
 
 
+@pytest.mark.parametrize(
+    ("said", "is_true"),
+    [
+        ("one program a row", False),
+        ("one instance per row o\n    # f the input", False),
+        ("a row is in L2 by now", True),
+    ],
+)
+def test_a_launch_that_is_said_to_have_a_program_a_row_keeps_its_rows_alone(said: str, is_true: bool) -> None:
+    """The words stay right above the launch, where they would be untrue."""
+    assert (at_once(ROWS.replace("\n    _k[(n_rows,)]", f"\n    # {said}\n    _k[(n_rows,)]")) is not None) == is_true
+
+
 def test_a_grid_that_somebody_else_reads_stays() -> None:
     after = at_once(ROWS.replace("    _k[(n_rows,)]", "    grid = (n_rows,)\n    print(grid)\n    _k[grid]"))
     assert after is not None

@@ -15,6 +15,7 @@ rows, and nothing stored that is not of the program's own row.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import libcst as cst
@@ -33,6 +34,7 @@ MOST_ROWS, MOST_BYTES = 8, 8192
 """Of a program: 4096 elements of half precision, with the 4 or 8 warps of such rows 16 or 32 a thread."""
 FEWEST = 4096
 """Rows from which fewer programs still are several for each multiprocessor: 512 of eight rows each."""
+ROW_A_PROGRAM = re.compile(r"\b(programs?|instances?|blocks?|kernels?)\b.*\b(per|a|each|every) row\b", re.IGNORECASE)
 WHY = "Several short rows a program: their loads are under way together, and all their sums wait once."
 IN_KERNEL = f"{PARAMETER} rows a program; one behind the last is masked."
 
@@ -125,12 +127,20 @@ def _loaded(kernel: cst.FunctionDef, found: Shapes) -> tuple[str, ...]:
     return tuple(runs.base_of(call.args[0].value, names, parameters) for call in always)
 
 
+def _refuse_row_a_program(site: LaunchSite) -> None:
+    """Raises NotUnderstood where it says above the launch that a program takes one row: that would be untrue there."""
+    said = " ".join(line.comment.value for line in source.line_of(site).leading_lines if line.comment is not None)
+    if ROW_A_PROGRAM.search(said):
+        raise NotUnderstood("its author says that a program takes one row")
+
+
 def _launch(
     site: LaunchSite, kernel: cst.FunctionDef, grid: _Grid, pointers: tuple[str, ...], *, tell: bool
 ) -> list[cst.BaseStatement]:
     """The launch on fewer programs, and the lines that say how many rows each of them takes."""
     if any(findall(site.function, m.Name(name)) for name in (VARIABLE, SIZE)):
         raise NotUnderstood(f"{VARIABLE} or {SIZE} is taken")
+    _refuse_row_a_program(site)
     powers = [2**power for power in range(MOST_ROWS.bit_length() - 1, 0, -1)]
     choice = " else ".join(f"{rows} if {SIZE} <= {MOST_BYTES // rows}" for rows in powers)
     lines = [
