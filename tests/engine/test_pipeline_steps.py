@@ -114,6 +114,15 @@ def test_a_load_that_some_launches_leave_out_is_counted_whatever_its_type() -> N
     assert f"{BITS}x_ptr.dtype.element_ty.primitive_bitwidth + 32" in rewritten(text)[1]
 
 
+def test_of_three_rows_each_type_stands_in_a_line_of_its_own() -> None:
+    third = LOAD_Y.replace("y", "w").replace("mask=mask", "mask=cols < n_cols")
+    text = LOSS.replace("    y_ptr,\n", "    y_ptr,\n    w_ptr,\n").replace(LOAD_Y, f"{LOAD_Y}\n        {third}")
+    _, new = rewritten(text)
+    at = new.index("    step_bits: tl.constexpr = (")
+    of = "_ptr.dtype.element_ty.primitive_bitwidth"
+    assert new[at + 1 : at + 5] == [f"        x{of}", f"        + y{of}", f"        + w{of}", "    )"]
+
+
 def test_a_launch_in_another_file_keeps_its_steps() -> None:
     _, new = rewritten(LOSS.split("def run")[0])
     assert len(new) == 5 and not any("min(" in line for line in new)

@@ -53,7 +53,9 @@ class Loop:
     @property
     def bits(self) -> str:
         known = [f"{name}.dtype.element_ty.primitive_bitwidth" for name in self.pointers]
-        return " + ".join([*known, *([str(SOMETIMES_BITS * self.sometimes)] if self.sometimes else [])])
+        parts = [*known, *([str(SOMETIMES_BITS * self.sometimes)] if self.sometimes else [])]
+        # Three types and more are too much for a line, whatever the pointers are called.
+        return " + ".join(parts) if len(known) < 3 else "\n    ".join(["(", "\n    + ".join(parts)]) + "\n)"
 
 
 def _split(call: cst.Call, parameters: tuple[str, ...]) -> tuple[str, frozenset[str]]:
