@@ -119,6 +119,13 @@ def test_row_loads_sums_and_launch_change_and_nothing_else() -> None:
     ]
 
 
+def test_of_a_kernel_without_sums_nothing_is_said_of_sums() -> None:
+    after = at_once(
+        ROWS.replace("x - tl.max(x, axis=0)", "x").replace("tl.sum(twice(x))", "rstd").replace("x / total", "twice(x)")
+    )
+    assert after is not None and f"    # {rows_at_once.WHY_WITHOUT_SUMS}\n" in after and rows_at_once.WHY not in after
+
+
 @pytest.mark.parametrize("beside", [0, 1])
 def test_parameters_that_share_a_line_share_it_with_the_new_ones_where_there_is_room(beside: int) -> None:
     """As black writes them: the break behind the last of them is none between two."""

@@ -36,6 +36,7 @@ FEWEST = 4096
 """Rows from which fewer programs still are several for each multiprocessor: 512 of eight rows each."""
 ROW_A_PROGRAM = re.compile(r"\b(programs?|instances?|blocks?|kernels?)\b.*\b(per|a|each|every) row\b", re.IGNORECASE)
 WHY = "Several short rows a program: their loads are under way together, and all their sums wait once."
+WHY_WITHOUT_SUMS = "Several short rows a program: their loads are under way together."
 IN_KERNEL = f"{PARAMETER} rows a program; one behind the last is masked."
 
 
@@ -135,7 +136,7 @@ def _refuse_row_a_program(site: LaunchSite) -> None:
 
 
 def _launch(
-    site: LaunchSite, kernel: cst.FunctionDef, grid: _Grid, pointers: tuple[str, ...], *, tell: bool
+    site: LaunchSite, kernel: cst.FunctionDef, grid: _Grid, found: Shapes, *, tell: bool
 ) -> list[cst.BaseStatement]:
     """The launch on fewer programs, and the lines that say how many rows each of them takes."""
     if any(findall(site.function, m.Name(name)) for name in (VARIABLE, SIZE)):
@@ -143,8 +144,9 @@ def _launch(
     _refuse_row_a_program(site)
     powers = [2**power for power in range(MOST_ROWS.bit_length() - 1, 0, -1)]
     choice = " else ".join(f"{rows} if {SIZE} <= {MOST_BYTES // rows}" for rows in powers)
+    why = WHY if found.reductions else WHY_WITHOUT_SUMS
     lines = [
-        source.assignment(f"{SIZE} = {runs.bytes_of(site, kernel, pointers)}", WHY),
+        source.assignment(f"{SIZE} = {runs.bytes_of(site, kernel, _loaded(kernel, found))}", why),
         source.assignment(f"{VARIABLE} = {choice} else 1"),
         source.assignment(f"{VARIABLE} = {VARIABLE} if {grid.rows} >= {FEWEST} else 1"),
     ]
@@ -185,7 +187,7 @@ def _several(module: cst.Module, name: str) -> cst.Module:
     if {MASK, PARAMETER, *(() if rows else (ROWS,))} & shapes.names(kernel):
         raise NotUnderstood("a name that the kernel needs is taken")
     made = grid.line()
-    launch = _launch(sites[0], kernel, grid, _loaded(kernel, found), tell=not rows)
+    launch = _launch(sites[0], kernel, grid, found, tell=not rows)
     edited = cst.ensure_type(kernel.visit(RowEdits(found)), cst.FunctionDef)
     edited = _several_in(edited, row, rows or ROWS)
     changed = kernels.with_constant(edited, PARAMETER)
