@@ -89,6 +89,12 @@ def test_kernels_of_the_sample_that_divide_a_row(kernel: str, fits: bool) -> Non
         ("the quotient is rounded down", "2 / d - share", "2 // d - share"),
         ("places of columns alone", "e * 2 / d - share", "cols / d"),
         ("an element of the row divides", "2 / d - share", "2 / tl.exp(v) - share"),
+        ("the largest element divides", "2 / d - share", "2 / tl.max(v, axis=0) - share"),
+        ("a scale for 256 numbers", "d = tl.sum(e, axis=0)", "d = tl.maximum(top, 1e-10) / 127.0"),
+        ("a quotient is compared", " - share\n", " - share\n    out = tl.where(out > 1.0 / d, out, 0.0)\n"),
+        ("a quotient with no name is compared", "e * 2 / d - share", "tl.where(e / d > 1.0 / d, e, 0.0)"),
+        ("the next turn compares", "    out = e * 2", "    out = 0.0\n    for _ in range(2):\n"
+         "        e = tl.where(out > 1.0 / d, e, 0.0)\n        out = e * 2"),
         ("nothing of a row", "e * 2 / d - share", "e * share"),
         ("two axes", "e * 2 / d - share", "(e[:, None] / d)"),
         ("two axes by their shape", "e * 2 / d - share", "tl.reshape(e, (1, 2)) / d"),
@@ -97,6 +103,17 @@ def test_kernels_of_the_sample_that_divide_a_row(kernel: str, fits: bool) -> Non
 def test_a_division_stays_when_it_is_not_sure(why: str, before: str, after: str) -> None:
     assert divided_once(ALONE) is not None and before in ALONE
     assert divided_once(ALONE.replace(before, after)) is None, why
+
+
+def test_what_is_compared_before_it_is_divided_may_be() -> None:
+    found = divided_once(ALONE.replace("    out = e", "    e = tl.where(e > 1.0 / d, e, 0.0)\n    out = e"))
+    assert found is not None and "    out = e * 2 * (1.0 / d) - share" in found
+
+
+def test_how_far_below_the_largest_something_is_may_be_a_part_of_the_sum() -> None:
+    """As where a row is walked over, and a sum so far is held against a new largest element."""
+    walked = ALONE.replace("d = tl.sum(e, axis=0)", "d = tl.exp(top - 1.0) + tl.sum(e, axis=0)")
+    assert divided_once(walked) is not None and divided_once(walked.replace("tl.exp(top", "(top")) is None
 
 
 def test_a_number_that_is_made_of_no_row_divides_float32_alone() -> None:

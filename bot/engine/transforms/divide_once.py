@@ -18,8 +18,15 @@ count, is float32, and of a row in float64 half the digits would be lost: such a
 constant is a number of Python's own, which divides half precision in float32 and is multiplied with it in half
 precision: it stays a divisor, by whatever name.
 
-Refused where something is divided by a row, by an expression other than a sum, a maximum or a minimum of one, or by a
-constant, and where a kernel speaks of two axes: what is one number there is not sure.
+So does the largest element of a row, and what is made of it other than by a sum or by exponentials, as quantization
+divides by: it may be as small as its row, its reciprocal infinite and the row's zeros no numbers; and where a quotient
+becomes one of 256 numbers, its last bit decides which.
+
+Where a quotient is compared all stay: what else is divided by the same number may no longer be equal to it, as the
+share of an element of the row that nucleus sampling cuts off at.
+
+Refused where something is divided by a row, by an expression other than a sum of one, or by a constant, and where a
+kernel speaks of two axes: what is one number there is not sure.
 """
 
 from __future__ import annotations
@@ -29,13 +36,15 @@ import libcst.matchers as m
 
 from bot.engine import addresses, columns, kernels, source
 from bot.engine.addresses import CASTS
-from bot.engine.finding import findall
+from bot.engine.finding import findall, nodes
 from bot.engine.source import NotUnderstood
 from bot.engine.transforms.rewrite import Rewrite, each_kernel, in_place
 
 WHY = "Divided once: a product takes each element a fraction of a division."
 FLOAT32 = m.Arg(value=m.Attribute(attr=m.Name("float32")))
 QUOTIENT = m.BinaryOperation(operator=m.Divide(), right=m.Name() | m.Call())
+AROUND = m.For() | m.While() | m.Comparison()
+LARGEST, EXPONENTIALS = ("max", "min"), ("exp", "exp2")
 SHORTER = m.AugAssign(target=m.Name(), operator=m.DivideAssign(), value=m.Name() | m.Call())
 
 
@@ -46,6 +55,37 @@ def _is_widened(call: cst.Call) -> bool:
 def _is_reached(value: cst.BaseExpression, known: set[str]) -> bool:
     """Whether it is made of a row, be it of its sum alone."""
     return columns.holds(value, columns.is_arange, known, through_sums=True)
+
+
+def _is_of_the_largest(value: cst.BaseExpression, known: set[str]) -> bool:
+    """Whether it may be as small as the largest element of a row. A sum, and how far below it something is, are not."""
+    if isinstance(value, cst.Call) and kernels.called_name(value) in (*EXPONENTIALS, "sum"):
+        return False
+    if isinstance(value, cst.Name):
+        return value.value in known
+    if isinstance(value, cst.Call) and kernels.called_name(value) in LARGEST:
+        return True
+    return any(_is_of_the_largest(child, known) for child in value.children)
+
+
+def _is_compared(kernel: cst.FunctionDef, divisions: list[cst.CSTNode]) -> bool:
+    """Whether one of the quotients is, or what is made of one."""
+
+    def is_one(node: cst.CSTNode, known: set[str]) -> bool:
+        found = {*findall(node, m.BinaryOperation()), *findall(node, m.AugAssign())}
+        return any(one in found for one in divisions) or columns.holds(node, lambda _: False, known)
+
+    shorter = {cst.ensure_type(one.target, cst.Name).value for one in divisions if isinstance(one, cst.AugAssign)}
+    made = columns.spread(kernel, lambda value, known: is_one(value, known | shorter)) | shorter
+    return any(is_one(node, made) for node in _comparisons_behind(kernel, divisions))
+
+
+def _comparisons_behind(kernel: cst.FunctionDef, divisions: list[cst.CSTNode]) -> list[cst.CSTNode]:
+    """Those that a program comes to after one of these or with it, be it in the next turn of a loop."""
+    around = [found for found in findall(kernel, AROUND) if any(one in nodes(found) for one in divisions)]
+    every = list(nodes(kernel))
+    behind = every[min(every.index(one) for one in divisions) :]
+    return [one for node in (*around, *behind) for one in findall(node, m.Comparison())]
 
 
 def _numbers(kernel: cst.FunctionDef) -> frozenset[str]:
@@ -68,11 +108,13 @@ def _divisions(kernel: cst.FunctionDef) -> list[cst.CSTNode]:
     wide = columns.spread(kernel, lambda value, known: columns.holds(value, _is_widened, known))
     reached = columns.spread(kernel, _is_reached)
     fixed = _numbers(kernel)
+    largest = columns.spread(kernel, _is_of_the_largest)
 
     def of_a_row(value: cst.CSTNode, by: cst.BaseExpression) -> bool:
         is_row = columns.holds(value, columns.is_arange, rows) and not columns.holds(value, columns.is_arange, places)
         is_known = isinstance(by, cst.Name) or kernels.called_name(cst.ensure_type(by, cst.Call)) in columns.REDUCTIONS
         is_one = is_known and source.code(by) not in fixed and not columns.holds(by, columns.is_arange, rows)
+        is_one = is_one and not _is_of_the_largest(by, largest)
         return is_row and is_one and (_is_reached(by, reached) or columns.holds(value, _is_widened, wide))
 
     capped = {node for call in kernels.calls(kernel, "tanh") for node in findall(call, QUOTIENT)}
@@ -100,6 +142,8 @@ def _change(module: cst.Module, name: str) -> cst.Module:
     wanted = _divisions(kernel)
     if not wanted:
         raise NotUnderstood("no element of a row is divided by one number")
+    if _is_compared(kernel, wanted):
+        raise NotUnderstood("a quotient is compared, perhaps with what is divided by the same number")
     return in_place(module, kernel, wanted, _once, WHY)
 
 
