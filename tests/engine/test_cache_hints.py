@@ -111,6 +111,15 @@ def test_a_kernel_that_only_streams_gets_no_hints() -> None:
     assert cache_hints.rewrite(ROW_OP) is None
 
 
+def test_a_number_of_each_row_is_nothing_that_other_programs_read() -> None:
+    """A program takes several rows, and divides each by a number of its own: the next program has others."""
+    rows = put(ONCE, "    row = tl.program_id(0)", "    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)")
+    rows = put(rows, ROW, ROW.replace("row * x_stride + cols", "rows[:, None] * x_stride + cols[None, :]"))
+    rows = put(rows, LAST_LINE, LAST_LINE.replace("row * x_stride + cols", "rows[:, None] * x_stride + cols[None, :]"))
+    own = put(rows, "tl.load(w_ptr + cols, mask=mask)", "tl.load(w_ptr + rows)")
+    assert cache_hints.rewrite(own) is None
+
+
 def test_hints_that_are_there_are_respected() -> None:
     for text in (sample("rms_norm"), LOSS):
         assert cache_hints.rewrite(hinted(text).text) is None

@@ -66,7 +66,8 @@ def _beside_others(kernel: cst.FunctionDef, reads: RowReads) -> dict[cst.Call, s
     columns, moving = _columns(kernel), _moving_pointers(kernel)
     loads = [call for call in kernels.calls(kernel, "load") if call.args and source.loads(call.args[0].value, columns)]
     rows = [call for call in loads if _is_row(call, moving)]
-    if not rows or len(rows) == len(loads):
+    kept = [call for call in loads if call not in rows and call not in reads.once]
+    if not rows or not kept:
         raise NotUnderstood("there is nothing to keep, or nothing to let go")
     if any(call not in reads.once for call in rows):
         raise NotUnderstood("it is not sure that a row is read once")
