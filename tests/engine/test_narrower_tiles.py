@@ -295,6 +295,13 @@ def run(x):
     assert narrower(groups) is None and narrower(groups.replace("x / tl.sum(x, axis=0)", "2 * x")) is not None
 
 
+@pytest.mark.parametrize(("width", "is_narrowed"), [(64, False), (16, False), (65, True), (256, True)])
+def test_a_width_that_is_no_more_than_that_is_left_alone(width: int, is_narrowed: bool) -> None:
+    said = TILES.replace("block_n, block_c = meta(C, block_n, block_c)", f"block_c = {width}")
+    said = said.replace("block_n=None, block_c=None", "block_n")
+    assert (narrower(said) is not None) == is_narrowed
+
+
 def test_launches_that_count_different_tiles_are_left_alone() -> None:
     first, second = SQUARES.split("def once_more")
     assert narrower(first + "def once_more" + second.replace(", triton.cdiv(L, BLOCK), N)", ", 1, N)")) is None

@@ -65,6 +65,8 @@ def _tiles(site: LaunchSite) -> Tiles:
     if len(given) != 1 or len(lines) != 1 or times_bound(site.function, variable) != 1:
         raise NotUnderstood("how wide a tile is, is not said once")
     made = cst.ensure_type(lines[0], cst.SimpleStatementLine)
+    if 0 < (kernels.integer(source.value(made)) or 0) <= AT_MOST:
+        raise NotUnderstood("a tile is no wider than that")
     # the counts and the launch, and what is handed to the table
     if source.loads(site.function, variable) != len(axes) + 1 + source.loads(made, variable):
         raise NotUnderstood("how wide a tile is, is asked for elsewhere")
