@@ -243,6 +243,7 @@ def test_kernels_with_one_axis_have_nothing_to_change(kernel: str) -> None:
 
 
 MORE = "@triton.jit\ndef _more(v):\n    return v + tl.program_id(0)\n"
+WAITS = "    while tl.atomic_add(v, 0) < 1:\n        pass\n"
 OTHER = "@triton.jit\ndef _other(x, y):\n    _scale(x, y, 1, 1, 4)\n"
 
 
@@ -267,6 +268,7 @@ OTHER = "@triton.jit\ndef _other(x, y):\n    _scale(x, y, 1, 1, 4)\n"
         ("a kernel has it by another name", "\n\ndef run", "\n\nother = _scale\n\n\ndef run"),
         ("nobody launches it", "_scale[(rows", "_skale[(rows"),
         ("it waits for another", "    mask = ", "    while tl.atomic_add(y_ptr, 0) < rows:\n        pass\n    mask = "),
+        ("what it calls waits", "    return v * 2\n", f"{WAITS}    return v * 2\n"),
         ("a comment in the question", "tl.program_id(1)", "tl.program_id(\n        1  # tiles\n    )"),
         ("who asks has another name", "import tanh", "import tanh\nfrom triton.language import program_id as pid"),
         ("what asks is handed over", "v * 2\n", f"tl.reduce(v, 0, _more)\n\n\n{MORE}"),

@@ -103,11 +103,11 @@ def _from_triton(module: cst.Module) -> set[str]:
 
 
 def _may_ask(module: cst.Module, function: cst.FunctionDef, known: set[str], seen: frozenset[str]) -> bool:
-    """Whether something that is called might ask for a place by itself."""
+    """Whether something that is called might ask for a place by itself, or wait for others."""
     handed = {str(one.name.value) for one in source.functions(module) if findall(function, m.Name(one.name.value))}
     for name in handed - {str(function.name.value)} - seen:
         helper = source.kernel_named(module, name)
-        if helper is None or findall(helper, ASKS) or _may_ask(module, helper, known, seen | {name}):
+        if helper is None or findall(helper, ASKS | m.While()) or _may_ask(module, helper, known, seen | {name}):
             return True
     for call in kernels.calls(function):
         root: cst.BaseExpression = call.func
