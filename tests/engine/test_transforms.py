@@ -440,3 +440,12 @@ def test_two_counts_in_one_function_are_not_told_apart() -> None:
         more_programs.rewrite(SIZED.replace("n = props(x)", "m = props(x).multi_processor_count\n    n = props(x)"))
         is None
     )
+
+
+@pytest.mark.parametrize("product", ["tl.dot(v, v)", "tl.dot_scaled(v, s, v, s)", "_twice(v)"])
+def test_a_kernel_that_multiplies_tiles_has_no_more_programs(product: str) -> None:
+    """It waits for no row, and its tiles fill the shared memory. So does what a helper multiplies."""
+    helper = f"@triton.jit\ndef _twice(v):\n    return tl.dot(v, v)\n\n\n{SIZED[SIZED.index('@triton.jit') :]}"
+    text = SIZED[: SIZED.index("@triton.jit")] + helper
+    assert more_programs.rewrite(text) is not None
+    assert more_programs.rewrite(text.replace("        pass\n", f"        v = {product}\n")) is None

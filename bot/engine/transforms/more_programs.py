@@ -13,6 +13,9 @@ wide, and a share of every sum for each of them. So there the number follows the
 few rows the shares would be a good part of all memory. On an H100 dyt's backward with four where it has one now went
 from 50.8 us to 35.2 us (8192 x 1024), but took 6.3 % more memory than v0; with two for each of four blocks it went from
 89.2 us to 92.4 us (8192 x 4096).
+
+A kernel that multiplies tiles waits for no row: it loads the next ones meanwhile, a program takes most of the shared
+memory of a multiprocessor, and its sums may be split among the programs by their number. It is left alone.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ are enough."""
 ROWS = 4096
 """So many rows for each further program on each of 132 multiprocessors: two sums in float32 take 4.3 % of three
 matrices in half precision then, wherever rows are as wide as those of the sums."""
+PRODUCTS = ("dot", "dot_scaled")
 WHY = "while one waits for a row, the others work."
 
 
@@ -64,6 +68,15 @@ def _launched(function: cst.FunctionDef, module: cst.Module) -> list[cst.Functio
     """The kernels that a function launches."""
     found = [source.kernel_named(module, source.launched(call)) for call in findall(function, source.LAUNCH)]
     return [kernel for kernel in found if kernel is not None]
+
+
+def _multiplies_tiles(module: cst.Module, function: cst.FunctionDef, seen: frozenset[str] = frozenset()) -> bool:
+    """Whether a kernel does, or what it calls."""
+    if any(kernels.calls(function, name) for name in PRODUCTS):
+        return True
+    named = {one.value for one in findall(function.body, m.Name()) if isinstance(one, cst.Name)} - seen
+    helpers = [one for one in source.functions(module) if one.name.value in named]
+    return any(_multiplies_tiles(module, one, seen | named) for one in helpers)
 
 
 def _multiplied(function: cst.FunctionDef, count: cst.BaseExpression) -> tuple[cst.BaseExpression, int]:
@@ -200,6 +213,8 @@ def _doubled(module: cst.Module, function: cst.FunctionDef, up_to: int | None) -
     counts = _counts(function)
     launched = _launched(function, module)
     if len(counts) != 1 or not launched or not all(kernels.has_loop(kernel) for kernel in launched):
+        return None
+    if any(_multiplies_tiles(module, kernel) for kernel in launched):
         return None
     old, factor = _multiplied(function, counts[0])
     if 2 * factor not in WORDS or _depends(function, counts[0]):
