@@ -77,6 +77,12 @@ def test_a_logarithm_of_one_number_beside_it_stays() -> None:
     assert len(gone) == 1 and "_quick_log(v) - tl.math.log(tl.sum(v, axis=0))" in "".join(new)
 
 
+def test_a_logarithm_of_one_number_of_each_row_of_a_tile_stays() -> None:
+    """As attention's, of the sums that it divides its rows by."""
+    tile = KERNEL.replace("tl.log(v), mask", "tl.log(v) + v[None, :], mask")
+    assert quick(tile) is not None and quick(tile.replace("v[None, :]", "v[:, None]")) is None
+
+
 def test_a_longer_name_is_the_same() -> None:
     after = quick(KERNEL.replace("tl.log(v)", "tl.math.log(v)"))
     assert after is not None and "_quick_log(v), mask" in after

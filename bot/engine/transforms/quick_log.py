@@ -16,7 +16,8 @@ Below 1.2e-38, where float32 has fewer digits and tl.log still gives -87 to -103
 Refused where a root or a logarithm is taken of a logarithm, or something is divided by it. Close to one the instruction
 may be off by more than the logarithm is, and on the other side of zero: `tl.sqrt(tl.log(1.0 + tl.exp(x)))` may be none.
 
-A logarithm of one number a row costs nothing and stays.
+A logarithm of one number a row costs nothing and stays, also where a program has a tile of rows: `d` is one where the
+kernel also says `d[:, None]`.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ SPELLED = ("tl.log", "tl.math.log")
 LIBRARY = "_libdevice"
 ROOTS = ("sqrt", "sqrt_rn", "rsqrt")
 LOGARITHMS = ("log", "log2", "log1p", kernels.LOG)
+ONE_A_ROW = m.Subscript(value=m.Name(), slice=[m.AtLeastN(n=1), kernels.NEW_AXIS])
 DIVISION = m.BinaryOperation(operator=m.Divide()) | m.AugAssign(operator=m.DivideAssign())
 TEXT = """
 
@@ -54,7 +56,9 @@ def _quick_log(x):
 
 
 def _calls(kernel: cst.FunctionDef) -> list[cst.Call]:
-    return [call for call in kernels.calls(kernel.body, "log") if source.code(call.func) in SPELLED]
+    of_rows = {source.code(cst.ensure_type(one, cst.Subscript).value) for one in findall(kernel, ONE_A_ROW)}
+    found = [call for call in kernels.calls(kernel.body, "log") if source.code(call.func) in SPELLED]
+    return [call for call in found if not of_rows.intersection(source.code(arg.value) for arg in call.args)]
 
 
 def _is_near_zero_seen(kernel: cst.FunctionDef, calls: list[cst.Call]) -> bool:
