@@ -112,7 +112,7 @@ def _divisions(kernel: cst.FunctionDef) -> list[cst.CSTNode]:
 
     def of_a_row(value: cst.CSTNode, by: cst.BaseExpression) -> bool:
         is_row = columns.holds(value, columns.is_arange, rows) and not columns.holds(value, columns.is_arange, places)
-        is_known = isinstance(by, cst.Name) or kernels.called_name(cst.ensure_type(by, cst.Call)) in columns.REDUCTIONS
+        is_known = isinstance(by, cst.Name) or kernels.called_name(cst.ensure_type(by, cst.Call)) == "sum"
         is_one = is_known and source.code(by) not in fixed and not columns.holds(by, columns.is_arange, rows)
         is_one = is_one and not _is_of_the_largest(by, largest)
         return is_row and is_one and (_is_reached(by, reached) or columns.holds(value, _is_widened, wide))
