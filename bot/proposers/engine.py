@@ -97,7 +97,7 @@ made one of tvd's 26 us longer, and cost it 3.46x, so the host asks more cheaply
 hardly shows on the GPU, and might never become the incumbent that the launch needs."""
 KNOWING: dict[str, Callable[[str, Brief], Rewrite | None]] = {
     "relax_atomics": lambda text, brief: relax_atomics.of_kernels(text, brief.launched),
-    "last_axis_first": lambda text, brief: last_axis_first.of_kernels(text, brief.launched),
+    "last_axis_first": lambda text, brief: last_axis_first.of_kernels(text, brief.launched, brief.site.relied_on),
     "drop_sort": lambda text, brief: drop_sort.rewrite(text, brief.site.relied_on),
     "mask_where_read": lambda text, brief: mask_where_read.rewrite(text, brief.site.relied_on),
     "within_reach": lambda text, brief: within_reach.rewrite(text, brief.site.relied_on),

@@ -187,6 +187,13 @@ def test_and_by_what_the_launch_knows_where_they_do_not(why: str, before: str, a
     assert "tl.cdiv(" not in (turned(text) or ""), why
 
 
+def test_and_of_a_kernel_that_other_files_launch_too_as_their_grids_may_be_narrower() -> None:
+    alone = last_axis_first.of_kernels(CONSTANT, ["_scale"])
+    shared = last_axis_first.of_kernels(CONSTANT, ["_scale"], relied_on=("_scale",))
+    assert alone is not None and PLACE in alone.text
+    assert shared is not None and "tile = program % tl.num_programs(1)" in shared.text
+
+
 NAMED = re.sub(r"\brow\b(?! ?=)(?=[ )*])", "program_id", TWO.replace("row = tl", "program_id = tl")).replace(
     '"""One program a program_id', '"""One program a row'
 )

@@ -18,6 +18,7 @@ from bot.proposers.forecast import UNSEEN, Forecast
 from tests.analysis import made
 from tests.engine.library import sample
 from tests.engine.test_drop_sort import OP as SORTING
+from tests.engine.test_last_axis_first import CONSTANT
 from tests.engine.test_partial_sums import GROUPS
 from tests.proposers.scene import BWD, FWD, PATH, after, brief, launches_of
 
@@ -379,3 +380,14 @@ def test_a_sort_goes_and_leaves_the_parameters_that_others_hand_over() -> None:
 
     assert "top_ptr" not in found()
     assert "top_ptr, top_stride, out_ptr" in found(BACKWARD)
+
+
+def test_neighbours_are_counted_by_the_launch_where_others_launch_the_kernel() -> None:
+    def found(*others: str) -> str:
+        told = of_kernel(CONSTANT, "_scale", *others)
+        one = engine.KNOWING["last_axis_first"](told.sources[0].text, told)
+        assert one is not None
+        return one.text
+
+    assert "% tl.cdiv(cols, BLOCK)" in found()
+    assert "% tl.num_programs(1)" in found(BACKWARD)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Collection
+from functools import partial
 
 import libcst as cst
 import libcst.matchers as m
@@ -135,9 +136,12 @@ def _refuse_parts(module: cst.Module, kernel: cst.FunctionDef) -> None:
         raise NotUnderstood("a name stands for two functions")
 
 
-def _tiles(module: cst.Module, kernel: cst.FunctionDef) -> str:
+def _tiles(module: cst.Module, kernel: cst.FunctionDef, relied_on: Collection[str]) -> str:
     """How many there are along the second axis, in constants of the kernel where every launch says it so: to divide by
-    a number that only the launch knows takes 25 instructions before a program can load anything (sm_90)."""
+    a number that only the launch knows takes 25 instructions before a program can load anything (sm_90). What others
+    launch may have another grid there."""
+    if kernel.name.value in relied_on:
+        return AT_LAUNCH
     launches = findall(module, m.Call(func=m.Subscript(value=m.Name(kernel.name.value))))
     said = {_cut(cst.ensure_type(call, cst.Call), kernel) for call in launches}
     if len(said) != 1 or not kernels.is_kernel(kernel):
@@ -165,7 +169,7 @@ def _constant(call: cst.Call, kernel: cst.FunctionDef, given: str) -> str:
     return named[0] if len(named) == 1 else ""
 
 
-def _change(module: cst.Module, name: str) -> cst.Module:
+def _change(relied_on: Collection[str], module: cst.Module, name: str) -> cst.Module:
     kernel = source.kernel_named(module, name)
     assert kernel is not None
     asked = _asked(kernel)
@@ -178,7 +182,7 @@ def _change(module: cst.Module, name: str) -> cst.Module:
     first = next(place for place, line in enumerate(body) if kernels.calls(line, "program_id"))
     number = source.assignment(f"{PROGRAM} = {NUMBERS[len(asked)]}", COMMENT)
     above = (*body[first].leading_lines, *number.leading_lines)
-    places, tiles = dict(zip(asked, PLACES[len(asked)], strict=True)), _tiles(module, kernel)
+    places, tiles = dict(zip(asked, PLACES[len(asked)], strict=True)), _tiles(module, kernel, relied_on)
     changed = source.exchanged(kernel, {call: _place(kernel, call, said, tiles) for call, said in places.items()})
     lines = list(source.statements(cst.ensure_type(changed, cst.FunctionDef)))
     lines[first : first + 1] = [number.with_changes(leading_lines=above), lines[first].with_changes(leading_lines=())]
@@ -195,14 +199,15 @@ def _place(kernel: cst.FunctionDef, call: cst.Call, said: str, tiles: str) -> cs
     return source.expression(place if alone else f"({place})")
 
 
-def rewrite(text: str, only: str = "") -> Rewrite | None:
+def rewrite(text: str, only: str = "", relied_on: Collection[str] = ()) -> Rewrite | None:
+    """`relied_on`: kernels that other files launch."""
     if "tl.program_id" not in text:
         return None
-    return each_kernel(text, _change, title=TITLE, why=WHY, tuned=True, only=only)
+    return each_kernel(text, partial(_change, relied_on), title=TITLE, why=WHY, tuned=True, only=only)
 
 
-def of_kernels(text: str, names: Collection[str]) -> Rewrite | None:
-    return only_these(rewrite, text, names)
+def of_kernels(text: str, names: Collection[str], relied_on: Collection[str] = ()) -> Rewrite | None:
+    return only_these(partial(rewrite, relied_on=relied_on), text, names)
 
 
 def applies(text: str) -> bool:
