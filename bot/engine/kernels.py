@@ -20,6 +20,7 @@ MULTIPLE = 16
 PROGRAMS = {f"tl.program_id({axis})": axis for axis in range(3)}
 """Which axis of the grid is asked for."""
 LANGUAGE = ("tl", "triton.language")
+MINUS_INFINITY = ('float("-inf")', '-float("inf")')
 TANH, LOG = "_tanh_by_exp2", "_quick_log"
 """What the rewrites of these names bring along."""
 

@@ -7,7 +7,7 @@ of such columns, nobody knows in either.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import libcst as cst
 
@@ -15,14 +15,18 @@ from bot.engine import kernels, source
 from bot.engine.rows import Row, Step
 from bot.engine.source import NotUnderstood
 
-LOWEST = ('-float("inf")', "-float('inf')", 'float("-inf")', "float('-inf')")
-HIGHEST = ('float("inf")', "float('inf')")
+HIGHEST = ('float("inf")',)
 KEEPS = cst.MultiplyAssign | cst.DivideAssign
 Holds = Callable[[cst.BaseExpression], bool]
 
 
 def _number(node: cst.BaseExpression) -> float | None:
     return float(node.evaluated_value) if isinstance(node, cst.Float | cst.Integer) else None
+
+
+def _says(words: Collection[str]) -> Holds:
+    """Whether a number is one of these, in whatever quotes."""
+    return lambda node: source.code(node).replace("'", '"') in words
 
 
 class Padding:
@@ -47,11 +51,9 @@ class Padding:
 
     def _made(self, node: cst.BaseSmallStatement, kind: str, holds: Holds) -> bool:
         if isinstance(node, cst.AugAssign):
-            return kind == "zero" and (isinstance(node.operator, KEEPS) or (self._adds(node) and holds(node.value)))
+            adds = isinstance(node.operator, cst.AddAssign | cst.SubtractAssign) and holds(node.value)
+            return kind == "zero" and (isinstance(node.operator, KEEPS) or adds)
         return holds(cst.ensure_type(node, cst.Assign).value)
-
-    def _adds(self, node: cst.AugAssign) -> bool:
-        return isinstance(node.operator, cst.AddAssign | cst.SubtractAssign)
 
     def _called(self, call: cst.Call, holds: Holds, worst: Holds) -> bool | None:
         """Of a load what it says of other columns, of a choice by the mask its last part, and what a cast is of."""
@@ -93,22 +95,12 @@ class Padding:
             less = isinstance(node.operator, cst.Subtract | cst.Add) and self._is_number(node.right)
             scaled = isinstance(node.operator, cst.Multiply) and (_number(node.right) or 0) > 0
             return (less or scaled) and self.is_low(node.left)
-        known = (
-            self._called(node, self.is_low, lambda other: source.code(other) in LOWEST)
-            if isinstance(node, cst.Call)
-            else False
-        )
-        return bool(known)
+        return isinstance(node, cst.Call) and bool(self._called(node, self.is_low, _says(kernels.MINUS_INFINITY)))
 
     def is_high(self, node: cst.BaseExpression) -> bool:
         if isinstance(node, cst.Name):
             return self._name(str(node.value), "high", self.is_high)
-        known = (
-            self._called(node, self.is_high, lambda other: source.code(other) in HIGHEST)
-            if isinstance(node, cst.Call)
-            else False
-        )
-        return bool(known)
+        return isinstance(node, cst.Call) and bool(self._called(node, self.is_high, _says(HIGHEST)))
 
     def counts(self, step: Step) -> bool:
         """Whether the reduction of a step may see it."""

@@ -23,7 +23,6 @@ from bot.engine.finding import findall
 from bot.engine.masks import ALONG, DOWN
 from bot.engine.source import NotUnderstood
 
-MINUS_INFINITY = ('float("-inf")', '-float("inf")')
 WHERE = m.Call(m.Attribute(m.Name("tl"), m.Name("where")), [m.Arg(keyword=None, star="")] * 3)
 SIGNS = {cst.Multiply: "*", cst.FloorDivide: "//"}
 ZERO = m.Integer("0")
@@ -209,7 +208,7 @@ def _stored(kernel: cst.FunctionDef) -> tuple[cst.BaseExpression, cst.BaseExpres
     chosen = source.value(body[own[-1]])
     if not isinstance(chosen, cst.Call) or not m.matches(chosen, WHERE):
         raise NotUnderstood("what is stored is not chosen by a mask")
-    if source.code(chosen.args[2].value) not in MINUS_INFINITY:
+    if source.code(chosen.args[2].value) not in kernels.MINUS_INFINITY:
         raise NotUnderstood("what the mask leaves out is not minus infinity")
     return stores[0].args[0].value, chosen.args[0].value
 

@@ -81,6 +81,16 @@ def kernel_named(module: cst.Module, name: str) -> cst.FunctionDef | None:
     return next((f for f in functions(module) if f.name.value == name), None)
 
 
+def named_by(module: cst.Module, function: cst.FunctionDef) -> tuple[cst.FunctionDef, ...]:
+    """The functions of the file that one names, and those that these name."""
+    found, names = [function], {function.name.value}
+    for one in found:  # which grows
+        more = [other for other in functions(module) if other.name.value not in names]
+        found += [other for other in more if findall(one, m.Name(other.name.value))]
+        names |= {other.name.value for other in found}
+    return tuple(found[1:])
+
+
 def imports(module: cst.Module, path: str, name: str) -> int:
     """How often a module imports a name from the file at a path."""
     dotted = "." + path.removesuffix(".py").replace("/", ".")

@@ -198,6 +198,10 @@ def _number_of(value: str) -> int | None:
     return int(value) if value.removeprefix("-").isdecimal() else None
 
 
+PRIMES = [one for one in range(31, 400) if all(one % less for less in range(2, one))]
+"""Sizes whose products differ, and that no source has."""
+
+
 class _Sums(_Kernel):
     """Also what each `tl.sum` is of."""
 
@@ -214,8 +218,7 @@ class _Sums(_Kernel):
 def summed(module: cst.Module, kernel: cst.FunctionDef) -> Mapping[cst.Call, Shape]:
     """What each `tl.sum` of a kernel is of, where each constant stands for a size that no other has; nothing where the
     source does not say."""
-    primes = [one for one in range(2, 1000) if all(one % less for less in range(2, one))]
-    walk = _Sums(module, dict(zip(sorted(kernels.constants(kernel)), primes[10:], strict=False)))
+    walk = _Sums(module, dict(zip(sorted(kernels.constants(kernel)), PRIMES, strict=False)))
     try:
         walk.walk(source.statements(kernel))
     except (NotUnderstood, RecursionError):

@@ -17,8 +17,8 @@ import pytest
 
 from tests.workflows import warm
 
-POLITE = "import signal, sys, time;signal.signal(signal.SIGINT, lambda *_: sys.exit(9)); print('ready'); time.sleep(60)"
-DEAF = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('ready'); time.sleep(60)"
+HEARS = "import signal, sys, time\nsignal.signal(signal.SIGINT, {})\nprint('ready')\ntime.sleep(60)"
+POLITE, DEAF = HEARS.format("lambda *_: sys.exit(9)"), HEARS.format("signal.SIG_IGN")
 """A job that stops when it is asked to, and one that does not."""
 
 

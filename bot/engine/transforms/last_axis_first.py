@@ -103,13 +103,16 @@ def _from_triton(module: cst.Module) -> set[str]:
     return found
 
 
-def _may_ask(module: cst.Module, function: cst.FunctionDef, known: set[str], seen: frozenset[str]) -> bool:
+def _may_ask(module: cst.Module, kernel: cst.FunctionDef, known: set[str]) -> bool:
     """Whether something that is called might ask for a place by itself, or wait for others."""
-    handed = {str(one.name.value) for one in source.functions(module) if findall(function, m.Name(one.name.value))}
-    for name in handed - {str(function.name.value)} - seen:
-        helper = source.kernel_named(module, name)
-        if helper is None or findall(helper, ASKS | m.While()) or _may_ask(module, helper, known, seen | {name}):
-            return True
+    helpers = source.named_by(module, kernel)
+    if any(findall(one, ASKS | m.While()) for one in helpers):
+        return True
+    own = {str(one.name.value) for one in source.functions(module)}
+    return any(_calls_others(one, known | own | {*vars(builtins)}) for one in (kernel, *helpers))
+
+
+def _calls_others(function: cst.FunctionDef, known: set[str]) -> bool:
     for call in kernels.calls(function):
         root: cst.BaseExpression = call.func
         while isinstance(root, cst.Attribute | cst.Call | cst.Subscript):
@@ -119,7 +122,7 @@ def _may_ask(module: cst.Module, function: cst.FunctionDef, known: set[str], see
         name = str(root.value)
         if root is not call.func and (name in source.parameters(function) or times_bound(function, name)):
             continue
-        if name not in handed | known | {*vars(builtins)}:
+        if name not in known:
             return True
     return False
 
@@ -176,7 +179,7 @@ def _change(relied_on: Collection[str], module: cst.Module, name: str) -> cst.Mo
     if findall(kernel, m.Name(PROGRAM)) or not isinstance(kernel.body, cst.IndentedBlock):
         raise NotUnderstood("a name is taken, or there is no room")
     _refuse_parts(module, kernel)
-    if _may_ask(module, kernel, {*_from_triton(module), "tl", "triton"}, frozenset((name,))):
+    if _may_ask(module, kernel, {*_from_triton(module), "tl", "triton"}):
         raise NotUnderstood("it calls what might ask for a place as well")
     body = list(source.statements(kernel))
     first = next(place for place, line in enumerate(body) if kernels.calls(line, "program_id"))

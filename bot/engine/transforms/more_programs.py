@@ -70,13 +70,9 @@ def _launched(function: cst.FunctionDef, module: cst.Module) -> list[cst.Functio
     return [kernel for kernel in found if kernel is not None]
 
 
-def _multiplies_tiles(module: cst.Module, function: cst.FunctionDef, seen: frozenset[str] = frozenset()) -> bool:
+def _multiplies_tiles(module: cst.Module, kernel: cst.FunctionDef) -> bool:
     """Whether a kernel does, or what it calls."""
-    if any(kernels.calls(function, name) for name in PRODUCTS):
-        return True
-    named = {one.value for one in findall(function.body, m.Name()) if isinstance(one, cst.Name)} - seen
-    helpers = [one for one in source.functions(module) if one.name.value in named]
-    return any(_multiplies_tiles(module, one, seen | named) for one in helpers)
+    return any(kernels.calls(one, name) for one in (kernel, *source.named_by(module, kernel)) for name in PRODUCTS)
 
 
 def _multiplied(function: cst.FunctionDef, count: cst.BaseExpression) -> tuple[cst.BaseExpression, int]:

@@ -54,8 +54,10 @@ class Loop:
     def bits(self) -> str:
         known = [f"{name}.dtype.element_ty.primitive_bitwidth" for name in self.pointers]
         parts = [*known, *([str(SOMETIMES_BITS * self.sometimes)] if self.sometimes else [])]
-        # Three types and more are too much for a line, whatever the pointers are called.
-        return " + ".join(parts) if len(known) < 3 else "\n    ".join(["(", "\n    + ".join(parts)]) + "\n)"
+        if len(known) < 3:
+            return " + ".join(parts)
+        apart = "\n    + ".join(parts)  # too much for a line, whatever the pointers are called
+        return f"(\n    {apart}\n)"
 
 
 def _split(call: cst.Call, parameters: tuple[str, ...]) -> tuple[str, frozenset[str]]:

@@ -58,17 +58,13 @@ def _refuse_readers(kernel: cst.FunctionDef, additions: list[cst.Call]) -> None:
             raise NotUnderstood(f"{name} is more than what is added to")
 
 
-def _refuse_waiting(module: cst.Module, function: cst.FunctionDef, seen: frozenset[str]) -> None:
+def _refuse_waiting(module: cst.Module, kernel: cst.FunctionDef) -> None:
     """Of what it calls nothing may say to other programs that its sums are there, or wait for theirs."""
-    if imports.calls_others(module, function):
+    helpers = source.named_by(module, kernel)
+    if any(imports.calls_others(module, one) for one in (kernel, *helpers)):
         raise NotUnderstood("what it calls is of another file")
-    for helper in source.functions(module):
-        name = str(helper.name.value)
-        if name in seen or not findall(function, m.Name(name)):
-            continue
-        if findall(helper, WAITS):
-            raise NotUnderstood(f"{name} may wait for other programs")
-        _refuse_waiting(module, helper, seen | {name})
+    if any(findall(one, WAITS) for one in helpers):
+        raise NotUnderstood("what it calls may wait for other programs")
 
 
 def _change(module: cst.Module, name: str) -> cst.Module:
@@ -76,7 +72,7 @@ def _change(module: cst.Module, name: str) -> cst.Module:
     assert kernel is not None
     additions = _additions(kernel)
     _refuse_readers(kernel, additions)
-    _refuse_waiting(module, kernel, frozenset((name,)))
+    _refuse_waiting(module, kernel)
 
     def relaxed(node: cst.CSTNode) -> cst.CSTNode:
         return source.with_argument(cst.ensure_type(node, cst.Call), ORDER, RELAXED)
